@@ -1,0 +1,2 @@
+//! The program `pagelift`.
+fn main() {}

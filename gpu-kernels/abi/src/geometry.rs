@@ -1,0 +1,71 @@
+//! Where blocks lie: the part that is uploaded once, when pools and layouts are bound.
+
+use crate::table_struct;
+
+/// The most bytes that one unit of a page job moves.
+pub const UNIT_BYTES: u32 = 16 * 1024;
+
+/// [`SegmentPair::rows_log2`] of a pair whose rows follow each other without a gap on both sides: it is split by
+/// bytes.
+pub const CONTIGUOUS: u16 = u16::MAX;
+
+table_struct! {
+    /// One end of a route: where block `b` of layer `l` begins.
+    ///
+    /// ```text
+    /// bases[self.bases + l · extents + b / blocks_per_extent] + (b % blocks_per_extent) · block_stride
+    /// ```
+    ///
+    /// One base per layer *and* extent: registrations come in chunks whose device aliases need not be adjacent, and
+    /// engines allocate layers together or one by one.
+    pub struct Side {
+        /// Index of this side's first base.
+        pub bases: u32,
+        /// Extents a layer; at least 1.
+        pub extents: u32,
+        /// Blocks an extent; at least 1.
+        pub blocks_per_extent: u32,
+        /// Number of blocks: ids at or past it are bad.
+        pub blocks: u32,
+        /// Bytes from one block of a layer to the next.
+        pub block_stride: u64,
+    }
+}
+
+table_struct! {
+    /// A pair of sides that blocks can be copied between.
+    pub struct Route {
+        /// Where rows come from.
+        pub source: Side,
+        /// Where rows go.
+        pub destination: Side,
+        /// Layers; the same logical order on both sides.
+        pub layers: u32,
+        /// Segment pairs a layer.
+        pub segments: u32,
+        /// Index of the first segment pair.
+        pub first_segment: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+table_struct! {
+    /// One equally spaced run of rows, as it lies in a source block and in a destination block.
+    pub struct SegmentPair {
+        /// Bytes from the start of the source block to row 0.
+        pub source_offset: u64,
+        /// Bytes from the start of the destination block to row 0.
+        pub destination_offset: u64,
+        /// Bytes from one source row to the next.
+        pub source_stride: u32,
+        /// Bytes from one destination row to the next.
+        pub destination_stride: u32,
+        /// Bytes of a row that are copied.
+        pub row_bytes: u32,
+        /// Widest access that is aligned for every row on both sides: 16, 8, 4, 2 or 1 bytes.
+        pub width: u16,
+        /// [`CONTIGUOUS`], or a unit takes `1 << rows_log2` whole rows.
+        pub rows_log2: u16,
+    }
+}

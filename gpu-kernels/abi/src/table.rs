@@ -1,0 +1,128 @@
+//! What a step does: header, jobs, block lists and page-map changes.
+
+use crate::table_struct;
+
+/// 'No block' in a page map, 'no slot' in a slot mapping.
+pub const NONE: i32 = -1;
+
+/// Bits of [`TableHeader::flags`].
+pub mod flags {
+    /// Run in every replay, not only in the first one after staging.
+    pub const REPEAT: u32 = 1;
+}
+
+/// Bits of [`crate::PageJob::flags`].
+pub mod job {
+    /// Write zeros to the destination rows; there is no source.
+    pub const ZERO: u32 = 1;
+    /// `source` is the first entry in the table's block list and `destination` the number of entries.
+    pub const LIST: u32 = 2;
+}
+
+table_struct! {
+    /// The head of a job table. Jobs follow it directly.
+    pub struct TableHeader {
+        /// Number of the staged plan, counted from 1; 0 means that nothing was ever staged.
+        pub ticket: u64,
+        /// Device address of the [`crate::Completion`] that the last warp writes.
+        pub completion: u64,
+        /// [`crate::VERSION`].
+        pub version: u32,
+        /// See [`flags`].
+        pub flags: u32,
+        /// Jobs that follow. Entries past them are never read.
+        pub jobs: u32,
+        /// Units of all page jobs; unused by row jobs, whose counts are read on the device.
+        pub units: u32,
+        /// Bytes from the start of the table to the first [`BlockPair`].
+        pub indices_at: u32,
+        /// Bytes from the start of the table to the first [`MapChange`].
+        pub changes_at: u32,
+        /// Number of map changes.
+        pub changes: u32,
+        /// Zero.
+        pub reserved: u32,
+    }
+}
+
+table_struct! {
+    /// Whole rows of blocks, all layers and segments of one route: one per (import, group), not one per layer.
+    pub struct PageJob {
+        /// Index of the route.
+        pub route: u32,
+        /// Units of the jobs before this one.
+        pub units_before: u32,
+        /// Source block, or first entry of the block list ([`job::LIST`]).
+        pub source: u32,
+        /// Destination block, or entries in the block list ([`job::LIST`]).
+        pub destination: u32,
+        /// First row in each source block.
+        pub source_row: u32,
+        /// First row in each destination block.
+        pub destination_row: u32,
+        /// Rows of each block.
+        pub rows: u32,
+        /// See [`job`].
+        pub flags: u32,
+    }
+}
+
+table_struct! {
+    /// One entry of a block list.
+    pub struct BlockPair {
+        /// Source block.
+        pub source: u32,
+        /// Destination block.
+        pub destination: u32,
+    }
+}
+
+table_struct! {
+    /// A change of one page-map entry, applied when its plan is staged.
+    pub struct MapChange {
+        /// Index into the concatenated page maps.
+        pub entry: u32,
+        /// The block, or [`NONE`].
+        pub block: i32,
+    }
+}
+
+table_struct! {
+    /// The row mirror of one group: which rows a step wrote is read on the device, so that replaying a graph needs
+    /// no host code.
+    ///
+    /// Entry `i` of the slot mapping names the slot that token `i` of the step was written to. It is mirrored when
+    /// all of this holds, and skipped or counted as bad otherwise:
+    ///
+    /// - `i` is below the count read on the device, and below the end of the last query;
+    /// - the slot is not negative (padding) and its page is neither `null_page` nor unmapped;
+    /// - the token is among the accepted ones of its request, where counts are given;
+    /// - it completes a row: `(slot + 1) % tokens_per_row == 0`.
+    pub struct RowJob {
+        /// Address of the slot mapping: `capacity` entries of `slot_bytes`, signed.
+        pub slots: u64,
+        /// Address of one `i32`, the valid entries; 0 means that all `capacity` entries are.
+        pub count: u64,
+        /// Address of `i32[requests + 1]`, where each request's tokens begin; 0 for none.
+        pub query_starts: u64,
+        /// Address of `i32[requests]`, how many tokens of each request were accepted; 0 for 'all'. Needs
+        /// `query_starts`.
+        pub accepted: u64,
+        /// Index of the route.
+        pub route: u32,
+        /// Entries that the slot mapping has room for.
+        pub capacity: u32,
+        /// Requests that `query_starts` and `accepted` have room for.
+        pub requests: u32,
+        /// Bytes of a slot: 4 or 8.
+        pub slot_bytes: u32,
+        /// Token slots of a page (of a ring: its slots).
+        pub page_slots: u32,
+        /// Slots that make one row.
+        pub tokens_per_row: u32,
+        /// Index of this group's page 0 in the concatenated page maps.
+        pub map: u32,
+        /// A page that stands for 'no page', or [`NONE`].
+        pub null_page: i32,
+    }
+}

@@ -1,0 +1,1 @@
+//! gpu-kernels/cuda_std
