@@ -69,3 +69,27 @@ table_struct! {
         pub rows_log2: u16,
     }
 }
+
+impl SegmentPair {
+    /// Units of a page job that `rows` rows of one block take in this pair; planner and kernels agree through it.
+    ///
+    /// ```
+    /// # use pagelift_abi::{CONTIGUOUS, SegmentPair};
+    /// let mla = SegmentPair { row_bytes: 1152, rows_log2: CONTIGUOUS, ..Default::default() };
+    /// assert_eq!(mla.chunks(128), 9); // 147,456 bytes
+    /// let strided = SegmentPair { row_bytes: 1152, rows_log2: 3, ..Default::default() };
+    /// assert_eq!(strided.chunks(19), 3); // 8 + 8 + 3 rows
+    /// ```
+    #[inline(always)]
+    #[must_use]
+    pub const fn chunks(&self, rows: u32) -> u64 {
+        if self.rows_log2 == CONTIGUOUS {
+            // A state page is one 'row' of several megabytes: the product needs 64 bits.
+            (rows as u64 * self.row_bytes as u64).div_ceil(UNIT_BYTES as u64)
+        } else {
+            // A row has at most `UNIT_BYTES` bytes, so that more than 2³¹ of them never make a unit.
+            let log2 = self.rows_log2 & 31;
+            (rows as u64 + (1 << log2) - 1) >> log2
+        }
+    }
+}
