@@ -1,0 +1,273 @@
+//! What can be wrong with a manifest, and where.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use super::format::{Lift, Memory, VERSION};
+
+/// Why a manifest was refused.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ManifestError {
+    /// The file could not be read.
+    #[error("cannot read the manifest {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The file is too large to be a manifest.
+    #[error("{}: larger than {limit} bytes, which no manifest is", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The most bytes that are read.
+        limit: u64,
+    },
+    /// The file is not JSON, or not of the documented shape.
+    #[error("{}: at {place}: {source}", path.display())]
+    Shape {
+        /// The file.
+        path: PathBuf,
+        /// Where in the document.
+        place: String,
+        /// What was found, and what was expected.
+        source: serde_json::Error,
+    },
+    /// The file says something that cannot be.
+    #[error("{}: at {place}: {problem}", path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Where in the document.
+        place: String,
+        /// What.
+        problem: Problem,
+    },
+}
+
+/// A contradiction inside a manifest.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The format is newer or older than this program.
+    #[error("version {found} is not supported, only version {VERSION} is")]
+    Version {
+        /// The version of the file.
+        found: u64,
+    },
+    /// A count is out of its bounds.
+    #[error("expected a number from {low} to {high}, found {found}")]
+    OutOfRange {
+        /// The number.
+        found: u64,
+        /// The least that is allowed.
+        low: u64,
+        /// The most that is allowed.
+        high: u64,
+    },
+    /// A list is empty where something is needed.
+    #[error("expected at least one {item}")]
+    Empty {
+        /// What is missing.
+        item: &'static str,
+    },
+    /// Two things have one name.
+    #[error("the name {name:?} is already used at {first}")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// Where it was used first.
+        first: String,
+    },
+    /// A group names a pool that does not exist.
+    #[error("there is no pool {name:?}; the pools are {}", known.join(", "))]
+    UnknownPool {
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+    },
+    /// A side names a pool of the other memory.
+    #[error("expected a pool in {expected} memory, but {pool:?} lies in {found} memory")]
+    WrongMemory {
+        /// The pool.
+        pool: String,
+        /// The memory of the side.
+        expected: Memory,
+        /// The memory of the pool.
+        found: Memory,
+    },
+    /// A number does not divide another.
+    #[error("{what} {value} is not a multiple of {by} {divisor}")]
+    NotDivisible {
+        /// What should be divided.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// What should divide it.
+        by: &'static str,
+        /// Its value.
+        divisor: u64,
+    },
+    /// Padding after blocks in a pool whose blocks do not follow each other.
+    #[error("blocks have an end that can be padded only in a pool of order \"blocks-outermost\"")]
+    PaddingOfSplitBlocks,
+    /// A product or sum leaves its bounds.
+    #[error("{what} is larger than {limit} bytes")]
+    TooManyBytes {
+        /// What is too large.
+        what: &'static str,
+        /// The most it may be.
+        limit: u64,
+    },
+    /// No ring fits the block.
+    #[error("no multiple of 4 from {least} on divides a block of {block_tokens} tokens, so no ring fits")]
+    NoRing {
+        /// The fewest slots the ring needs.
+        least: u32,
+        /// Tokens of a block.
+        block_tokens: u32,
+    },
+    /// Rows and padding do not fit into a page.
+    #[error("the layout needs {needed} bytes a page, but pages of pool {pool:?} have {page_bytes}")]
+    PageTooSmall {
+        /// Bytes of the layout, row padding included.
+        needed: u64,
+        /// The pool.
+        pool: String,
+        /// Bytes of its pages.
+        page_bytes: u64,
+    },
+    /// A group reaches past the last layer of its pool.
+    #[error(
+        "{layers} layers from layer {first_layer} on do not fit into the {found} layers of pool {pool:?}"
+    )]
+    LayersOutOfRange {
+        /// The pool.
+        pool: String,
+        /// The pool's layer where the group begins.
+        first_layer: u32,
+        /// Layers of the group.
+        layers: u32,
+        /// Layers of the pool.
+        found: u32,
+    },
+    /// A state's page was given padding between rows.
+    #[error("a state has no rows that could be padded: its page is copied whole")]
+    PaddingOfState,
+    /// A token-paged group is lifted as a state, or the other way round.
+    #[error("a group of {family} can be lifted as {allowed}, not as {found}")]
+    WrongLift {
+        /// What the group holds.
+        family: &'static str,
+        /// What may be lifted of it.
+        allowed: &'static str,
+        /// What was asked for.
+        found: Lift,
+    },
+    /// Something that lands on the GPU is also to be lifted.
+    #[error("a group that lands on the GPU is there already: expected lift none, found {found}")]
+    LiftOfLanded {
+        /// What was asked for.
+        found: Lift,
+    },
+    /// A side is needed but not described.
+    #[error("{why} needs the side {side:?}")]
+    MissingSide {
+        /// The side.
+        side: Memory,
+        /// What needs it.
+        why: &'static str,
+    },
+    /// Rows of a page are mirrored whose other rows never reach the host.
+    #[error(
+        "mirroring rows needs landing host and a lift: a block whose imported rows are elsewhere is never complete"
+    )]
+    MirrorOfPart,
+    /// A state is checkpointed although it is not on the GPU.
+    #[error("a mirror copies from the GPU, but nothing of this group is ever there")]
+    MirrorOfNothing,
+    /// A list of blocks has the wrong length.
+    #[error("expected {expected} ids ({why}), found {found}")]
+    ListLength {
+        /// Ids that are needed.
+        expected: u64,
+        /// Why that many.
+        why: &'static str,
+        /// Ids in the list.
+        found: u64,
+    },
+    /// An id is past the end of its pool.
+    #[error("block {id} is not one of the {blocks} blocks of pool {pool:?}")]
+    BlockOutOfRange {
+        /// The id.
+        id: u32,
+        /// The pool.
+        pool: String,
+        /// Its blocks.
+        blocks: u32,
+    },
+    /// The null block of a pool is used.
+    #[error("block {id} is the null block of pool {pool:?}")]
+    NullBlock {
+        /// The id.
+        id: u32,
+        /// The pool.
+        pool: String,
+    },
+    /// A block is listed twice.
+    #[error("block {id} of pool {pool:?} is already used at {first}; a block belongs to one group, once")]
+    BlockTwice {
+        /// The id.
+        id: u32,
+        /// The pool.
+        pool: String,
+        /// Where it was used first.
+        first: String,
+    },
+    /// A pool is too small.
+    #[error("{needed} blocks are needed of pool {pool:?}, but only {free} are free")]
+    NotEnoughBlocks {
+        /// The pool.
+        pool: String,
+        /// Ids that are needed.
+        needed: u64,
+        /// Ids that no other group has.
+        free: u64,
+    },
+}
+
+/// A problem together with its place, before the name of the file is known.
+#[derive(Debug)]
+pub struct Located {
+    pub place: String,
+    pub problem: Problem,
+}
+
+/// Adds a place to a problem.
+pub trait At<T> {
+    /// Says where the problem is.
+    fn at(self, place: impl Into<String>) -> Result<T, Located>;
+}
+
+impl<T> At<T> for Result<T, Problem> {
+    fn at(self, place: impl Into<String>) -> Result<T, Located> {
+        self.map_err(|problem| Located { place: place.into(), problem })
+    }
+}
+
+/// Checks that a number is within its bounds.
+pub fn within(found: u64, low: u64, high: u64) -> Result<(), Problem> {
+    if (low..=high).contains(&found) { Ok(()) } else { Err(Problem::OutOfRange { found, low, high }) }
+}
+
+/// Checks that `divisor` divides `value`, and returns how often.
+pub fn divide(what: &'static str, value: u64, by: &'static str, divisor: u64) -> Result<u64, Problem> {
+    match value.checked_rem(divisor) {
+        Some(0) => Ok(value / divisor),
+        _ => Err(Problem::NotDivisible { what, value, by, divisor }),
+    }
+}

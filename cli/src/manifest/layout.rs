@@ -1,0 +1,277 @@
+//! How many rows and bytes stand behind a layout's name.
+
+use super::error::{Problem, divide, within};
+use super::format::LayoutSpec;
+use super::limits;
+
+/// What the rows of a page stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// One row for so many tokens, in pages of the block's tokens.
+    Tokens {
+        /// Tokens of a row; at least 1.
+        tokens_per_row: u32,
+    },
+    /// One page a request; the row of a token is `position % rows`.
+    Ring,
+    /// One page a request that is copied whole or not at all: each segment is one part, with one row.
+    State,
+}
+
+/// A run of equally spaced rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// For messages.
+    pub name: String,
+    /// Bytes of a row, without padding; at least 1.
+    pub row_bytes: u32,
+}
+
+/// What a page holds, wherever it lies: its segments follow one another, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// What a row stands for.
+    pub family: Family,
+    /// Whether a token must not be absorbed twice.
+    pub recurrent: bool,
+    /// Rows of each segment; at least 1.
+    pub rows: u32,
+    /// The segments; at least one.
+    pub segments: Vec<Segment>,
+}
+
+impl Shape {
+    /// Bytes of a page when `row_padding` bytes follow every row.
+    #[must_use]
+    pub fn page_bytes(&self, row_padding: u32) -> u64 {
+        let rows = u64::from(self.rows);
+        let row = |segment: &Segment| u64::from(segment.row_bytes).saturating_add(u64::from(row_padding));
+        self.segments.iter().fold(0, |sum, segment| rows.saturating_mul(row(segment)).saturating_add(sum))
+    }
+}
+
+/// What of a manifest decides shapes besides the layout.
+#[derive(Debug, Clone, Copy)]
+pub struct Context {
+    pub block_tokens: u32,
+    pub tensor_parallel: u32,
+    pub speculative_tokens: u32,
+}
+
+/// A shape's segments before their sizes are checked.
+type Sized = Vec<(String, Option<u64>)>;
+
+impl LayoutSpec {
+    /// The shape of a page of this layout.
+    pub fn shape(&self, context: Context) -> Result<Shape, Problem> {
+        match self {
+            Self::MlaBf16 {} => tokens(1, vec![named("latent", BF16 * (512 + 64))], context),
+            // 512 e4m3, four fp32 scales, 64 bf16.
+            Self::Fp8DsMla {} => tokens(1, vec![named("latent", 512 + 4 * FP32 + 64 * BF16)], context),
+            Self::IndexerFp8 {} => tokens(1, vec![named("keys", 128), named("scales", FP32)], context),
+            Self::QsaMainBf16 { kv_heads } => {
+                within((*kv_heads).into(), 1, limits::LAYERS)?;
+                let heads = divide(
+                    "kv_heads",
+                    (*kv_heads).into(),
+                    "tensor_parallel",
+                    context.tensor_parallel.into(),
+                )?;
+                tokens(
+                    1,
+                    (0..heads).map(|head| named(&format!("kv.{head}"), BF16 * 2 * 256)).collect(),
+                    context,
+                )
+            }
+            Self::QsaCompressedBf16 {} => tokens(4, vec![named("keys", BF16 * 128)], context),
+            Self::Ring { slot_bytes } => {
+                let rows = ring_rows(context)?;
+                shape(Family::Ring, false, rows, vec![named("slots", (*slot_bytes).into())])
+            }
+            Self::Gdn { v_heads, k_heads, v_dim, k_dim, conv_kernel } => {
+                let keys = product([2, *k_heads, *k_dim]);
+                let conv_dim = sum(keys, product([*v_heads, *v_dim]));
+                let conv = conv_state(conv_dim, *conv_kernel, context)?;
+                let heads = on_rank("v_heads", Some((*v_heads).into()), context)?;
+                let temporal = times(times(times(heads, *v_dim), *k_dim), FP32 as u32);
+                state(true, vec![("conv".into(), conv), ("temporal".into(), temporal)])
+            }
+            Self::Ssm { heads, head_dim, groups, state: state_dim, conv_kernel } => {
+                let inner = product([*heads, *head_dim]);
+                let conv_dim = sum(inner, product([2, *groups, *state_dim]));
+                let conv = conv_state(conv_dim, *conv_kernel, context)?;
+                let heads = on_rank("heads", Some((*heads).into()), context)?;
+                let ssm = times(times(times(heads, *head_dim), *state_dim), FP32 as u32);
+                state(true, vec![("conv".into(), conv), ("ssm".into(), ssm)])
+            }
+            Self::Ple { conv_kernel, ngram, hidden, hc } => {
+                // The whole of it lies on every rank.
+                let taps = product([conv_kernel.saturating_sub(1), *ngram]);
+                let length = sum(taps, Some(context.speculative_tokens.into()));
+                let bytes = times(times(times(length, *hidden), *hc), BF16 as u32);
+                state(true, vec![("conv".into(), bytes)])
+            }
+            Self::Segments { tokens_per_row, segments } => {
+                let named = segments.iter().map(|segment| named(&segment.name, segment.row_bytes.into()));
+                tokens(*tokens_per_row, named.collect(), context)
+            }
+            Self::State { recurrent, parts } => {
+                state(*recurrent, parts.iter().map(|part| named(&part.name, part.bytes.into())).collect())
+            }
+        }
+    }
+}
+
+const BF16: u64 = 2;
+const FP32: u64 = 4;
+
+fn named(name: &str, bytes: u64) -> (String, Option<u64>) {
+    (name.to_owned(), Some(bytes))
+}
+
+fn product<const N: usize>(factors: [u32; N]) -> Option<u64> {
+    factors.into_iter().try_fold(1, |product: u64, factor| product.checked_mul(factor.into()))
+}
+
+fn times(value: Option<u64>, factor: u32) -> Option<u64> {
+    value?.checked_mul(factor.into())
+}
+
+fn sum(left: Option<u64>, right: Option<u64>) -> Option<u64> {
+    left?.checked_add(right?)
+}
+
+/// What is left of a dimension on one rank.
+fn on_rank(what: &'static str, dimension: Option<u64>, context: Context) -> Result<Option<u64>, Problem> {
+    dimension.map(|value| divide(what, value, "tensor_parallel", context.tensor_parallel.into())).transpose()
+}
+
+/// `(kernel − 1 + spec, conv_dim / tp)` bf16.
+fn conv_state(conv_dim: Option<u64>, kernel: u32, context: Context) -> Result<Option<u64>, Problem> {
+    let length = kernel.saturating_sub(1).checked_add(context.speculative_tokens);
+    let dim = on_rank("the convolution's width", conv_dim, context)?;
+    Ok(length.and_then(|length| times(times(dim, length), BF16 as u32)))
+}
+
+/// The smallest multiple of 4 that holds an open group of 4 tokens and the drafts after it, and divides the block.
+fn ring_rows(context: Context) -> Result<u32, Problem> {
+    let Context { block_tokens, speculative_tokens, .. } = context;
+    let least = speculative_tokens.saturating_add(4);
+    let fits = |rows: &u32| rows.is_multiple_of(4) && block_tokens.is_multiple_of(*rows);
+    (least..=block_tokens).find(fits).ok_or(Problem::NoRing { least, block_tokens })
+}
+
+fn tokens(tokens_per_row: u32, segments: Sized, context: Context) -> Result<Shape, Problem> {
+    let rows = divide("block_tokens", context.block_tokens.into(), "tokens_per_row", tokens_per_row.into())?;
+    let rows = u32::try_from(rows).map_err(|_| too_many("a page"))?;
+    shape(Family::Tokens { tokens_per_row }, false, rows, segments)
+}
+
+fn state(recurrent: bool, parts: Sized) -> Result<Shape, Problem> {
+    shape(Family::State, recurrent, 1, parts)
+}
+
+fn shape(family: Family, recurrent: bool, rows: u32, segments: Sized) -> Result<Shape, Problem> {
+    if segments.is_empty() {
+        return Err(Problem::Empty { item: "segment or part" });
+    }
+    let segments = segments.into_iter().map(|(name, bytes)| {
+        let bytes = bytes.ok_or(too_many("a row or part"))?;
+        within(bytes, 1, limits::PAGE_BYTES)?;
+        let row_bytes = u32::try_from(bytes).map_err(|_| too_many("a row or part"))?;
+        Ok(Segment { name, row_bytes })
+    });
+    Ok(Shape { family, recurrent, rows, segments: segments.collect::<Result<_, Problem>>()? })
+}
+
+const fn too_many(what: &'static str) -> Problem {
+    Problem::TooManyBytes { what, limit: limits::PAGE_BYTES }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Context, Family, LayoutSpec, Shape};
+    use crate::manifest::error::Problem;
+
+    const PLAIN: Context = Context { block_tokens: 128, tensor_parallel: 1, speculative_tokens: 0 };
+
+    fn shape(json: &str, context: Context) -> Result<Shape, Problem> {
+        serde_json::from_str::<LayoutSpec>(json).unwrap().shape(context)
+    }
+
+    fn parts(json: &str, context: Context) -> Vec<u32> {
+        shape(json, context).unwrap().segments.iter().map(|segment| segment.row_bytes).collect()
+    }
+
+    #[test]
+    fn mla_page_of_128_tokens() {
+        let shape = shape(r#"{"kind": "mla-bf16"}"#, PLAIN).unwrap();
+        assert_eq!(shape.page_bytes(0), 147_456);
+        assert_eq!(61 * shape.page_bytes(0), 8_994_816);
+    }
+
+    #[test]
+    fn deepseek_v32_pages_of_64_tokens() {
+        let context = Context { block_tokens: 64, ..PLAIN };
+        let main = shape(r#"{"kind": "fp8-ds-mla"}"#, context).unwrap();
+        let indexer = shape(r#"{"kind": "indexer-fp8"}"#, context).unwrap();
+        assert_eq!((main.page_bytes(0), indexer.page_bytes(0)), (41_984, 8_448));
+        assert_eq!(61 * (main.page_bytes(0) + indexer.page_bytes(0)), 3_076_352);
+        assert_eq!(501 * 61 * indexer.page_bytes(0), 258_179_328);
+    }
+
+    const GDN: &str = r#"{"kind": "gdn", "v_heads": 48, "k_heads": 16, "v_dim": 128, "k_dim": 128}"#;
+
+    #[test]
+    fn gdn_page_at_tp_1_and_2() {
+        let context = Context { block_tokens: 1600, tensor_parallel: 1, speculative_tokens: 2 };
+        assert_eq!(parts(GDN, context), [102_400, 3_145_728]);
+        let context = Context { tensor_parallel: 2, ..context };
+        assert_eq!(parts(GDN, context), [51_200, 1_572_864]);
+        assert_eq!(shape(GDN, context).unwrap().page_bytes(0), 1_624_064);
+        assert!(shape(GDN, context).unwrap().recurrent);
+    }
+
+    #[test]
+    fn ssm_and_ple_follow_their_formulas() {
+        let ssm =
+            r#"{"kind": "ssm", "heads": 8, "head_dim": 64, "groups": 2, "state": 16, "conv_kernel": 4}"#;
+        let context = Context { tensor_parallel: 2, speculative_tokens: 1, ..PLAIN };
+        assert_eq!(parts(ssm, context), [4 * (512 + 64) / 2 * 2, 4 * 64 * 16 * 4]);
+        let ple = r#"{"kind": "ple", "conv_kernel": 4, "ngram": 3, "hidden": 256, "hc": 4}"#;
+        assert_eq!(parts(ple, context), [(3 * 3 + 1) * 256 * 4 * 2]);
+    }
+
+    #[test]
+    fn qsa_rows_at_tp_2() {
+        let context = Context { block_tokens: 1600, tensor_parallel: 2, speculative_tokens: 2 };
+        assert_eq!(parts(r#"{"kind": "qsa-main-bf16", "kv_heads": 2}"#, context), [1024]);
+        let keys = shape(r#"{"kind": "qsa-compressed-bf16"}"#, context).unwrap();
+        assert_eq!((keys.rows, keys.page_bytes(0)), (400, 102_400));
+        assert_eq!(keys.family, Family::Tokens { tokens_per_row: 4 });
+    }
+
+    #[test]
+    fn rings_take_the_smallest_size_that_divides_the_block() {
+        let rows = |block_tokens, speculative_tokens| {
+            let context = Context { block_tokens, speculative_tokens, ..PLAIN };
+            shape(r#"{"kind": "ring"}"#, context).map(|shape| shape.rows)
+        };
+        assert_eq!(rows(1600, 0), Ok(4));
+        assert_eq!(rows(1600, 2), Ok(8));
+        assert_eq!(rows(1600, 5), Ok(16));
+        assert_eq!(rows(48, 5), Ok(12));
+        assert_eq!(rows(4, 1), Err(Problem::NoRing { least: 5, block_tokens: 4 }));
+    }
+
+    #[test]
+    fn sizes_that_overflow_are_refused() {
+        for huge in [
+            r#"{"kind": "gdn", "v_heads": 4294967295, "k_heads": 4294967295, "v_dim": 4294967295, "k_dim": 2}"#,
+            r#"{"kind": "ple", "conv_kernel": 4294967295, "ngram": 4294967295, "hidden": 4294967295, "hc": 9}"#,
+            r#"{"kind": "segments", "tokens_per_row": 1, "segments": [{"name": "kv", "row_bytes": 4294967295}]}"#,
+        ] {
+            assert!(shape(huge, PLAIN).is_err(), "{huge}");
+        }
+    }
+}
