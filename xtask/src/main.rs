@@ -1,2 +1,52 @@
-//! Repository tasks.
-fn main() {}
+//! Tasks of the repository. `cargo xtask --help` lists them.
+
+mod hash;
+mod process;
+mod ptx;
+mod test;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Tasks of the pagelift repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run every test and check that this machine can, and say what was skipped and why.
+    Test(test::Args),
+    /// Build the kernels' PTX, or check what is committed.
+    Ptx(ptx::Args),
+    /// Install test-only tools (NVIDIA's ptxas, from PyPI) under the target folder.
+    Tools,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().task) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<ExitCode> {
+    let workspace = Workspace::find()?;
+    match task {
+        Task::Test(args) => test::main(&workspace, &args),
+        Task::Ptx(args) => ptx::main(&workspace, &args),
+        Task::Tools => tools::install(&workspace).map(|()| ExitCode::SUCCESS),
+    }
+}

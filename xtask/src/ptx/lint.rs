@@ -1,0 +1,182 @@
+//! The structure that PTX must have, checked on its text: what no test on the CPU can see.
+
+use super::entries;
+use super::recipe::{self, Architecture};
+use super::text::{Kernel, Module};
+
+/// 16-byte moves past the L1 cache: each byte is read once.
+const VECTOR_LOAD: &str = "ld.global.L1::no_allocate.v4.u32";
+const VECTOR_STORE: &str = "st.global.v4.u32";
+/// What makes a completion visible to the host.
+const RELEASE_STORE: &str = "st.release.sys";
+const BULK_COPY: &str = "cp.async.bulk";
+const LOCAL: &str = "local memory: something is indexed at run time, or spilled";
+
+/// All that is wrong with a module, in words; nothing if it is sound.
+pub fn lint(module: &Module, architecture: &Architecture, expected: &[entries::Kernel]) -> Vec<String> {
+    let mut wrong = header(module, architecture);
+    wrong.extend(names(module, expected));
+    wrong.extend(lines(module));
+    for kernel in &module.kernels {
+        let bulk = expected.iter().any(|expected| expected.bulk && expected.name == kernel.name);
+        wrong.extend(body(kernel, bulk).into_iter().map(|finding| format!("{}: {finding}", kernel.name)));
+    }
+    wrong.extend(somewhere(module));
+    wrong
+}
+
+fn header(module: &Module, architecture: &Architecture) -> Vec<String> {
+    let wanted = [
+        (".target", architecture.name, module.target.split(',').next().unwrap_or_default().trim()),
+        (".version", architecture.version, module.version.as_str()),
+    ];
+    let differing = wanted.into_iter().filter(|(_, expected, found)| expected != found);
+    differing.map(|(what, expected, found)| format!("{what} is {found:?}, expected {expected}")).collect()
+}
+
+fn names(module: &Module, expected: &[entries::Kernel]) -> Vec<String> {
+    let found: Vec<&str> = module.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
+    let wanted: Vec<&str> = expected.iter().map(|kernel| kernel.name.as_str()).collect();
+    let missing = wanted.iter().filter(|name| !found.contains(name));
+    let missing = missing.map(|name| format!("no entry {name}, though the sources have that #[kernel]"));
+    let unknown = found.iter().filter(|name| !wanted.contains(name));
+    let unknown = unknown.map(|name| format!("entry {name} is no #[kernel] function of the sources"));
+    let outlined = module.functions.iter().map(|name| format!("function {name} was not inlined"));
+    missing.chain(unknown).chain(outlined).collect()
+}
+
+/// Line directives are there for profilers, and say nothing of the machine that built them.
+fn lines(module: &Module) -> Vec<String> {
+    if module.files.is_empty() {
+        return vec!["no .file directive: profilers could not show the Rust lines".to_owned()];
+    }
+    let known = [recipe::PROJECT, recipe::LIBRARY].map(|folder| format!("{folder}/"));
+    let foreign = module.files.iter().filter(|path| !known.iter().any(|folder| path.starts_with(folder)));
+    foreign.map(|path| format!(".file names {path:?}, a folder of the machine that built it")).collect()
+}
+
+fn body(kernel: &Kernel, bulk: bool) -> Vec<String> {
+    let mut wrong: Vec<String> =
+        kernel.statements.iter().filter_map(|statement| forbidden(statement)).collect();
+    let copies = kernel.mnemonics().any(|word| word.starts_with(BULK_COPY));
+    match (bulk, copies) {
+        (true, false) => wrong.push(format!("has no {BULK_COPY}, which is what it is for")),
+        (false, true) => wrong.push(format!("has {BULK_COPY}, which belongs in the bulk kernel alone")),
+        _ => {}
+    }
+    if !kernel.mnemonics().any(|word| word == ".loc") {
+        wrong.push("no .loc directive: profilers could not show the Rust lines".to_owned());
+    }
+    wrong
+}
+
+/// Why a statement may not be in a kernel, if it may not.
+fn forbidden(statement: &str) -> Option<String> {
+    let word = statement.split_whitespace().next()?;
+    let mut parts = word.split('.');
+    let why = match parts.next()? {
+        _ if statement.contains("__local_depot") => LOCAL,
+        // A directive, or a load or store of that space.
+        "" | "ld" | "st" | "cvta" if parts.any(|part| part == "local") => LOCAL,
+        "call" => "a call: something was not inlined",
+        // Waiting for the lanes of one warp is all that a kernel may do.
+        "bar" if parts.next() == Some("warp") => return None,
+        "bar" | "barrier" => "a block barrier: kernels must not block, and the compiler may duplicate it",
+        _ => return None,
+    };
+    Some(format!("`{statement}` is {why}"))
+}
+
+/// Instructions that the module must hold in at least one kernel.
+fn somewhere(module: &Module) -> Vec<String> {
+    let held = |wanted: &str| {
+        let mut words = module.kernels.iter().flat_map(Kernel::mnemonics);
+        words.any(|word| word == wanted || (wanted == RELEASE_STORE && word.starts_with(wanted)))
+    };
+    let wanted = [VECTOR_LOAD, VECTOR_STORE, RELEASE_STORE];
+    wanted.iter().filter(|wanted| !held(wanted)).map(|wanted| format!("no kernel has {wanted}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recipe::ARCHITECTURES;
+    use super::super::text::parse;
+    use super::*;
+
+    /// A sound module of one kernel for sm_80, then for sm_90 with a second that moves bytes in bulk.
+    fn sound(bulk: bool) -> String {
+        let kernel = |name: &str, body: &str| {
+            format!(
+                ".visible .entry {name}(\n\t.param .b64 {name}_param_0\n)\n{{\n\t.loc\t1 1 1\n{body}\
+                 \tbar.warp.sync 1;\n\tst.release.sys.global.u64 [%rd1], %rd2;\n\tret;\n$L__func_end:\n}}\n"
+            )
+        };
+        let lanes =
+            format!("\t{VECTOR_LOAD} {{%r1,%r2,%r3,%r4}}, [%rd1];\n\t{VECTOR_STORE} [%rd2], {{%r1}};\n");
+        let (version, target) = if bulk { ("8.0", "sm_90") } else { ("7.4", "sm_80") };
+        let ring = "\tmbarrier.init.shared::cta.b64 [%r1], 1;\n\tcp.async.bulk.wait_group 0;\n";
+        let second = if bulk { kernel("copy_bulk", ring) } else { String::new() };
+        let first = kernel("copy", &lanes);
+        format!(
+            ".version {version}\n.target {target}\n{first}{second}\t.file\t1 \"/pagelift/lib.rs\"\n\
+             \t.file\t2 \"/rustc/abc/core.rs\"\n"
+        )
+    }
+
+    fn check(text: &str, bulk: bool) -> Vec<String> {
+        let mut expected = vec![entries::Kernel { name: "copy".to_owned(), bulk: false }];
+        if bulk {
+            expected.push(entries::Kernel { name: "copy_bulk".to_owned(), bulk: true });
+        }
+        lint(&parse(text), &ARCHITECTURES[usize::from(bulk)], &expected)
+    }
+
+    #[test]
+    fn sound_modules_pass() {
+        assert_eq!(check(&sound(false), false), Vec::<String>::new());
+        assert_eq!(check(&sound(true), true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_fault_is_found() {
+        let faults = [
+            (".target sm_80", ".target sm_90", ".target is"),
+            (".version 7.4", ".version 7.0", ".version is"),
+            (".entry copy(", ".entry other(", "no entry copy"),
+            (".entry copy(", ".entry other(", "entry other is no"),
+            (".version 7.4", ".version 7.4\n.func helper()", "function helper"),
+            ("\tret;", "\t.local .align 8 .b8 \t__local_depot0[16];\n\tret;", "local memory"),
+            ("\tret;", "\tmov.b64 \t%SPL, __local_depot0;\n\tret;", "local memory"),
+            ("\tret;", "\t@%p1 ld.local.b32 %r1, [%SP];\n\tret;", "local memory"),
+            ("\tret;", "\tst.local.v4.b32 [%SP], {%r1};\n\tret;", "local memory"),
+            ("\tret;", "\tcall.uni (retval0), helper, (param0);\n\tret;", "a call"),
+            ("\tret;", "\tbar.sync 0;\n\tret;", "block barrier"),
+            ("\tret;", "\t{ .reg .u64 t; barrier.cta.sync.aligned 0; }\n\tret;", "block barrier"),
+            ("\tret;", "\tcp.async.bulk.commit_group;\n\tret;", "bulk kernel alone"),
+            ("\t.loc\t1 1 1\n", "", "no .loc"),
+            ("/pagelift/lib.rs", "/home/me/lib.rs", "/home/me"),
+            ("/rustc/abc/", "/usr/lib/", "/usr/lib"),
+            (VECTOR_LOAD, "ld.global.v2.u64", VECTOR_LOAD),
+            (VECTOR_STORE, "st.global.v2.u64", VECTOR_STORE),
+            ("st.release.sys.global", "st.global", RELEASE_STORE),
+        ];
+        for (sound_part, fault, finding) in faults {
+            let text = sound(false);
+            assert!(text.contains(sound_part), "{sound_part} is not in the sound module");
+            let found = check(&text.replace(sound_part, fault), false);
+            assert!(found.iter().any(|line| line.contains(finding)), "{fault}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_bulk_kernel_without_bulk_copies_is_found() {
+        let found = check(&sound(true).replace("cp.async.bulk.wait_group 0;", ""), true);
+        assert!(found.iter().any(|line| line.starts_with("copy_bulk: has no")), "{found:?}");
+    }
+
+    #[test]
+    fn without_line_information_there_is_no_profiling() {
+        let text = sound(false).lines().filter(|line| !line.contains(".file")).collect::<Vec<_>>().join("\n");
+        assert!(check(&text, false).iter().any(|line| line.contains("no .file")));
+    }
+}
