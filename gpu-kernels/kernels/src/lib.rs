@@ -1,1 +1,101 @@
-//! gpu-kernels/kernels
+//! The kernels of pagelift.
+//!
+//! | kernel | table | what a unit is |
+//! |---|---|---|
+//! | [`pagelift_copy_pages()`], [`pagelift_copy_pages_bulk()`] | page jobs: which blocks, known to the host | one piece of one run |
+//! | [`pagelift_copy_rows()`] | row jobs: which rows a step wrote, read on the device | one row |
+//! | [`pagelift_apply_map()`] | map changes | one entry |
+//!
+//! Each copying kernel takes the same three steps: the table's ticket says whether there is anything to do, warps
+//! stride over its units, and the last warp to finish tells the host. The bodies are generic over
+//! [`Mover`](pagelift_device::Mover), and the entries below are their instances. All of them run on the CPU too, for
+//! any launch shape and order of threads: see `pagelift_device::emulation`.
+//!
+//! # What a launch promises
+//!
+//! - A table whose ticket is 0, or was carried out already and is not marked
+//!   [`REPEAT`](pagelift_abi::flags::REPEAT), writes nothing at all.
+//! - A table of another version moves nothing, and completes with
+//!   [`WRONG_VERSION`](pagelift_abi::status::WRONG_VERSION).
+//! - A count of 0 moves nothing and completes. Jobs, list entries and changes past their counts are never read.
+//! - Bad entries are counted and not carried out; nothing is ever written in their stead.
+//! - Padding, holes and neighbours of the destination rows are never written.
+//!
+//! # Rust-CUDA
+//!
+//! The source is compatible with rust-cuda: edition 2021, `cuda_std`'s own names for what it has, one `#[repr(C)]`
+//! argument by value, no generic entries, assembly in the device layer only. The crate type-checks with
+//! `cuda_std = "=0.2.2"` in place of the facade of the same name. The PTX in `ptx/` is made by rustc's own backend for
+//! `nvptx64-nvidia-cuda`, because rust-cuda's needs one pinned nightly and its LLVM; generating code with rust-cuda is
+//! untested.
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
+
+mod launch;
+mod map;
+mod pages;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod ptx;
+mod rows;
+mod side;
+
+use cuda_std::kernel;
+use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+#[cfg(any(feature = "sm90", not(target_arch = "nvptx64")))]
+use pagelift_device::BulkRing;
+use pagelift_device::Lanes;
+
+/// Copies or zeroes whole rows of blocks, by loads and stores of the lanes.
+///
+/// # Safety
+///
+/// 1. All addresses in `args`, and in the tables they name, are valid as `pagelift_abi` describes them; the tables do
+///    not change while the launch runs.
+/// 2. No destination of a job overlaps another one, or any source.
+/// 3. Launches with the same progress word run one after the other, each with blocks of whole warps.
+#[kernel]
+pub unsafe fn pagelift_copy_pages(args: PagesArgs) {
+    // SAFETY: (1, 2, 3) are ours.
+    unsafe { pages::copy_pages::<Lanes>(&args) }
+}
+
+/// Copies or zeroes whole rows of blocks, long runs by bulk copies: one lane drives each warp's ring.
+///
+/// On the GPU it needs sm_90.
+///
+/// # Safety
+///
+/// 1. The conditions of [`pagelift_copy_pages()`].
+/// 2. Each block has [`BulkRing::shared_bytes`] of dynamic shared memory.
+#[cfg(any(feature = "sm90", not(target_arch = "nvptx64")))]
+#[kernel]
+pub unsafe fn pagelift_copy_pages_bulk(args: PagesArgs) {
+    // SAFETY: (1, 2, 3) are our 1, (4) is our 2.
+    unsafe { pages::copy_pages::<BulkRing>(&args) }
+}
+
+/// Copies the rows that a step wrote, to where the page maps say. Slot mappings, counts, query starts and accepted
+/// counts are read on the device.
+///
+/// # Safety
+///
+/// 1. The conditions of [`pagelift_copy_pages()`], for row jobs: the arrays they name are as long as they say. What is
+///    *in* these arrays may be anything.
+#[kernel]
+pub unsafe fn pagelift_copy_rows(args: RowsArgs) {
+    // SAFETY: (1) is ours.
+    unsafe { rows::copy_rows::<Lanes>(&args) }
+}
+
+/// Applies the map changes of a table: a small eager kernel, launched when a plan is staged, before the launch that
+/// reads the maps.
+///
+/// # Safety
+///
+/// 1. `args.table` and the changes it names are as `pagelift_abi` describes them; at `args.maps` lie `args.entries`
+///    entries, which nobody else touches meanwhile.
+#[kernel]
+pub unsafe fn pagelift_apply_map(args: MapArgs) {
+    // SAFETY: (1) is ours.
+    unsafe { map::apply_map(&args) }
+}

@@ -1,0 +1,103 @@
+//! When a launch has something to do, and how it says that it is done.
+//!
+//! # Exactly once
+//!
+//! [`begin`] compares the table's ticket with [`Progress::done`]. Each warp reads that word before it arrives in
+//! [`finish`], and it is written only after all have arrived: so all warps of a launch decide alike, however late one
+//! of them begins. The next launch is ordered after this one by its stream, and sees it.
+//!
+//! # Done means visible
+//!
+//! The host takes a ticket for done when it reads it in the [`Completion`], and then reads what was copied, or gives
+//! endpoints away. What carries the order there, one link after the other:
+//!
+//! 1. each lane's writes come before its warp's arrival ([`arrive_last`]: a warp-level barrier, then a fence);
+//! 2. the arrivals form one chain of acquire-release operations, so that the last one comes after all;
+//! 3. the last warp's ticket is stored with release at system scope, which is cumulative: who acquires it sees the
+//!    writes of every warp.
+
+use pagelift_abi::{flags, status, Completion, Progress, TableHeader, VERSION};
+use pagelift_device::{add, arrive_last, lane, read, store_release_system, write};
+
+/// Address of a field of a table struct at an address.
+macro_rules! field {
+    ($address:expr, $struct:ty, $field:ident) => {
+        $address + core::mem::offset_of!($struct, $field) as u64
+    };
+}
+
+/// What the calling warp met and could not, or need not, carry out. Kept in registers until the end.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Entries that made no sense.
+    pub(crate) bad: u32,
+    /// Rows copied, once whatever the number of layers and segments.
+    pub(crate) rows: u32,
+    /// Entries rightly skipped.
+    pub(crate) skipped: u32,
+}
+
+/// The header of a table that is to be carried out, or `None` where the launch has nothing to do. Of a table of another
+/// version nothing but the ticket is heeded: it has no jobs.
+///
+/// # Safety
+///
+/// 1. `table` and `progress` are addresses of a [`TableHeader`] and a [`Progress`], as [`finish`] asks for.
+#[inline(always)]
+pub(crate) unsafe fn begin(table: u64, progress: u64) -> Option<TableHeader> {
+    // SAFETY: (1) is ours; while the launch runs the table does not change, and the last ticket only changes after
+    // the calling thread has arrived.
+    let (mut header, done) =
+        unsafe { (read::<TableHeader>(table), read::<u64>(field!(progress, Progress, done))) };
+    let again = header.ticket == done && header.flags & flags::REPEAT == 0;
+    if header.ticket == 0 || again {
+        return None;
+    }
+    if header.version != VERSION {
+        (header.jobs, header.units) = (0, 0);
+    }
+    Some(header)
+}
+
+/// Ends the calling warp's part; the last warp answers the host.
+///
+/// # Safety
+///
+/// 1. `table` and `progress` are addresses of a [`TableHeader`], whose `completion` is the address of a [`Completion`],
+///    and of a [`Progress`], whose counters were 0 before the launch. Only this launch uses either.
+/// 2. All threads of the launch call this once, after their last write.
+#[inline(always)]
+pub(crate) unsafe fn finish(table: u64, progress: u64, tally: &Tally) {
+    if lane() == 0 {
+        for (counter, n) in [
+            (field!(progress, Progress, bad), tally.bad),
+            (field!(progress, Progress, rows), tally.rows),
+            (field!(progress, Progress, skipped), tally.skipped),
+        ] {
+            if n != 0 {
+                // SAFETY: (1) is ours.
+                unsafe { add(counter, n) };
+            }
+        }
+    }
+    // SAFETY: (1, 2) are ours.
+    if unsafe { !arrive_last(field!(progress, Progress, arrived)) } {
+        return;
+    }
+    // SAFETY: all other threads have arrived and touch nothing any more, so that this one may read and reset the
+    // counters (their sums are complete: they were added before arriving), and write the completion, whose ticket the
+    // host only reads atomically. The header is read again: kept from the beginning it would cost registers everywhere.
+    unsafe {
+        let header: TableHeader = read(table);
+        let totals: Progress = read(progress);
+        write(progress, Progress { done: header.ticket, ..Progress::default() });
+
+        let completion = header.completion;
+        let done = if header.version == VERSION { status::DONE } else { status::WRONG_VERSION };
+        write(field!(completion, Completion, status), done);
+        write(field!(completion, Completion, bad), totals.bad);
+        write(field!(completion, Completion, rows), totals.rows);
+        write(field!(completion, Completion, skipped), totals.skipped);
+        store_release_system(field!(completion, Completion, ticket), header.ticket);
+    }
+}
