@@ -1,0 +1,52 @@
+//! Which blocks of a prompt arrive, and which page is written next.
+
+mod span;
+
+pub use span::{BlockSpan, PromptSpan, Recurrence};
+
+use serde::{Deserialize, Serialize};
+
+use crate::geometry::{GroupKey, Kind};
+use crate::id::{GroupId, HostBlockId, PageId};
+
+/// An import's number, for messages and logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ImportId(pub u64);
+
+/// One prompt's imported blocks, group by group.
+#[derive(Clone, Copy, Debug)]
+pub struct Import<'a> {
+    /// Its number.
+    pub id: ImportId,
+    /// Its tokens.
+    pub span: PromptSpan,
+    /// Its blocks.
+    pub groups: &'a [ImportGroup<'a>],
+}
+
+/// The endpoints of one group of an import.
+///
+/// What the lists must hold follows from the group and the tokens:
+///
+/// | group | host blocks | pages |
+/// |---|---|---|
+/// | paged, lifts the tail | one for each page up to the writable one | the writable one |
+/// | paged, lifts all | the same | one for each host block |
+/// | ring or state, lifts its state | one | one |
+/// | lifts nothing | any | any |
+#[derive(Clone, Copy, Debug)]
+pub struct ImportGroup<'a> {
+    pub(crate) group: GroupId,
+    pub(crate) geometry: u64,
+    pub(crate) blocks: &'a [HostBlockId],
+    pub(crate) pages: &'a [PageId],
+}
+
+impl<'a> ImportGroup<'a> {
+    /// A paged group: its blocks from the prompt's first on, in order.
+    #[must_use]
+    pub fn new<K: Kind>(group: GroupKey<K>, blocks: &'a [HostBlockId], pages: &'a [PageId]) -> Self {
+        Self { group: group.id, geometry: group.geometry, blocks, pages }
+    }
+}

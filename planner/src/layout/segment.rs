@@ -1,0 +1,125 @@
+//! One equally spaced run of rows inside a page.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::error::LayoutError;
+
+/// One equally spaced run of rows inside a page: row `r` lies at `offset + r · row_stride` from the page's start.
+///
+/// ```
+/// use pagelift_planner::layout::Segment;
+/// let scale = Segment::new("scale", 64 * 128, 4, 4)?;
+/// assert_eq!(scale.end(64)?, 64 * 132);
+/// # Ok::<(), pagelift_planner::error::LayoutError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Segment {
+    name: Arc<str>,
+    offset: u64,
+    row_bytes: u32,
+    row_stride: u32,
+}
+
+impl Segment {
+    /// A run named `name` whose rows of `row_bytes` bytes lie `row_stride` bytes apart, from `offset` on.
+    ///
+    /// # Errors
+    /// [`LayoutError::EmptyRow`] for rows of no bytes, [`LayoutError::RowsOverlap`] where `row_stride` is less than
+    /// `row_bytes`.
+    pub fn new(name: &str, offset: u64, row_bytes: u32, row_stride: u32) -> Result<Self, LayoutError> {
+        if row_bytes == 0 {
+            return Err(LayoutError::EmptyRow { segment: name.into() });
+        }
+        if row_stride < row_bytes {
+            return Err(LayoutError::RowsOverlap { segment: name.into(), row_bytes, row_stride });
+        }
+        Ok(Self { name: name.into(), offset, row_bytes, row_stride })
+    }
+
+    /// The name that pairs it with the other side's segment.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Bytes from the page's start to row 0.
+    #[must_use]
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes of a row.
+    #[must_use]
+    pub const fn row_bytes(&self) -> u32 {
+        self.row_bytes
+    }
+
+    /// Bytes from one row to the next.
+    #[must_use]
+    pub const fn row_stride(&self) -> u32 {
+        self.row_stride
+    }
+
+    /// Bytes from the page's start to the end of row `rows - 1`.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`] where that does not fit 64 bits.
+    pub fn end(&self, rows: u32) -> Result<u64, LayoutError> {
+        let before_last = u64::from(rows.saturating_sub(1)).checked_mul(u64::from(self.row_stride));
+        before_last
+            .and_then(|bytes| bytes.checked_add(u64::from(self.row_bytes)))
+            .and_then(|bytes| bytes.checked_add(self.offset))
+            .ok_or(LayoutError::Overflow { what: "segment end" })
+    }
+
+    /// Whether a row of one and a row of the other, both of `rows` rows, share a byte.
+    ///
+    /// Segments with equal strides may be interleaved (K and V of one token side by side); with different strides
+    /// their ranges must be apart.
+    pub(crate) fn overlaps(&self, other: &Self, rows: u32) -> Result<bool, LayoutError> {
+        let (low, high) = if self.offset <= other.offset { (self, other) } else { (other, self) };
+        if low.end(rows)? <= high.offset {
+            return Ok(false);
+        }
+        let gap = high.offset.saturating_sub(low.offset);
+        if low.row_stride != high.row_stride || rows <= 1 {
+            return Ok(true);
+        }
+        let Some(phase) = gap.checked_rem(u64::from(low.row_stride)) else { return Ok(true) };
+        let high_end = phase.saturating_add(u64::from(high.row_bytes));
+        Ok(phase < u64::from(low.row_bytes) || high_end > u64::from(low.row_stride))
+    }
+}
+
+/// Refuses segments that share bytes or names.
+pub(crate) fn check_apart(segments: &[Segment], rows: u32) -> Result<(), LayoutError> {
+    for (index, segment) in segments.iter().enumerate() {
+        for earlier in segments.iter().take(index) {
+            if earlier.name == segment.name {
+                return Err(LayoutError::NameTwice { segment: segment.name.clone() });
+            }
+            if earlier.overlaps(segment, rows)? {
+                return Err(LayoutError::SegmentsOverlap {
+                    first: earlier.name.clone(),
+                    second: segment.name.clone(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The bytes a page must have for these segments, and an error where `declared` is less.
+pub(crate) fn page_bytes(segments: &[Segment], rows: u32, declared: Option<u64>) -> Result<u64, LayoutError> {
+    let mut needed = 0;
+    for segment in segments {
+        needed = segment.end(rows)?.max(needed);
+    }
+    match declared {
+        None => Ok(needed),
+        Some(bytes) if bytes >= needed => Ok(bytes),
+        Some(bytes) => Err(LayoutError::PageTooSmall { needed, page_bytes: bytes }),
+    }
+}

@@ -1,0 +1,148 @@
+//! What one launch copies, checked and encoded into a job table.
+//!
+//! | plan | made of | launch |
+//! |---|---|---|
+//! | [`RestorePlan`] | [`lift`](PagePlan::lift)s of many imports | host → device pages |
+//! | [`CheckpointPlan`] | [`checkpoint`](PagePlan::checkpoint)s of states | device → host pages |
+//! | [`MirrorPlan`] | [`bind`](RowPlan::bind)ings of groups, page-map changes | device → host rows, read on the device |
+//!
+//! A plan carries its direction in its type, so that a launcher of one direction takes no plan of another. It is
+//! filled, staged, cleared and filled again; after its capacity is allocated once, none of that allocates. A call
+//! that fails leaves the plan as it was.
+//!
+//! # Example
+//! ```
+//! use pagelift_planner::geometry::*;
+//! use pagelift_planner::id::{HostBlockId, PageId};
+//! use pagelift_planner::import::*;
+//! use pagelift_planner::layout::PagedLayout;
+//! use pagelift_planner::plan::{PlanCapacity, RestorePlan, TailRows};
+//! use pagelift_planner::quantity::Tokens;
+//! # let mut geometry = GeometryBuilder::new();
+//! # let page = 16 * 1152;
+//! # let host = geometry.pool(PoolSpec::new("host", Memory::Host, 8, &[Region::new(0x100000, 8 * page)]))?;
+//! # let slab = geometry.pool(PoolSpec::new("slab", Memory::Device, 2, &[Region::new(0x900000, 2 * page)]))?;
+//! # let layout = PagedLayout::mla_bf16(16)?;
+//! # let main = geometry.group(GroupSpec::<Paged> {
+//! #     name: "main".into(), layers: 1, landing: Landing::Host, lift: PagedLift::Tail,
+//! #     host: Some(SideSpec::packed(host, &[0x100000], &[0], page, layout.clone())),
+//! #     device: Some(SideSpec::packed(slab, &[0x900000], &[0], page, layout)),
+//! # })?;
+//! # let geometry = std::sync::Arc::new(geometry.build()?);
+//! let mut plan = RestorePlan::new(geometry, PlanCapacity::default());
+//! let blocks = [3, 1, 4].map(HostBlockId::new);
+//! let span = PromptSpan::new(Tokens::new(35), Recurrence::None)?;
+//! let groups = [ImportGroup::new(main, &blocks, &[PageId::new(0)])];
+//! plan.lift(&Import { id: ImportId(1), span, groups: &groups }, TailRows::Exact)?;
+//! assert_eq!((plan.jobs(), plan.bytes().get()), (1, 3 * 1152));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod claims;
+mod direction;
+mod lift;
+mod map;
+mod pages;
+mod rows;
+mod summary;
+
+use std::sync::Arc;
+
+use pagelift_abi as abi;
+use zerocopy::{Immutable, IntoBytes};
+
+pub use direction::{DeviceToDevice, DeviceToHost, Direction, HostToDevice};
+pub use lift::TailRows;
+pub use map::PageMap;
+pub use pages::{PagePlan, PlanCapacity};
+pub use rows::{Queries, RowBinding, RowCapacity, RowPlan, SlotWidth};
+pub use summary::{JobSummary, PlanSummary};
+
+use crate::error::PlanError;
+use crate::geometry::{Geometry, Region};
+use crate::id::Ticket;
+
+/// A plan that lifts imported blocks into pages.
+pub type RestorePlan = PagePlan<HostToDevice>;
+/// A plan that writes state pages back to host blocks.
+pub type CheckpointPlan = PagePlan<DeviceToHost>;
+/// A plan that writes newly generated rows back to host blocks.
+pub type MirrorPlan = RowPlan<DeviceToHost>;
+
+/// What the launcher adds to a plan when it stages it.
+#[derive(Clone, Copy, Debug)]
+pub struct Staging {
+    /// The plan's number.
+    pub ticket: Ticket,
+    /// Device address of the completion record that the launch writes.
+    pub completion: u64,
+    /// Whether every replay runs the plan, and not only the first.
+    pub repeat: bool,
+}
+
+/// What a launcher needs to know of a plan.
+pub trait Plan {
+    /// The geometry that it was checked against.
+    fn geometry(&self) -> &Arc<Geometry>;
+
+    /// Bytes of a table with room for the plan at its capacity.
+    fn table_bytes(&self) -> usize;
+
+    /// Writes header, jobs, block lists and page-map changes to `table`, and returns the bytes used.
+    ///
+    /// # Errors
+    /// [`PlanError::Buffer`] where `table` is too small.
+    fn encode(&self, staging: Staging, table: &mut [u8]) -> Result<usize, PlanError>;
+
+    /// The arrays, besides pools, that the launch will read.
+    fn arrays(&self) -> impl Iterator<Item = Region>;
+
+    /// Tells the plan that it was staged: page-map changes are no longer pending.
+    fn staged(&mut self);
+}
+
+/// Bytes of a table with these entries.
+const fn table_bytes(job: usize, jobs: u32, lists: u32, changes: u32) -> usize {
+    let entries = (jobs as usize).saturating_mul(job);
+    let lists = (lists as usize).saturating_mul(size_of::<abi::BlockPair>());
+    let changes = (changes as usize).saturating_mul(size_of::<abi::MapChange>());
+    size_of::<abi::TableHeader>().saturating_add(entries).saturating_add(lists).saturating_add(changes)
+}
+
+/// Writes a table.
+fn write_table<J: IntoBytes + Immutable>(
+    staging: Staging,
+    units: u32,
+    jobs: &[J],
+    lists: &[abi::BlockPair],
+    changes: &[abi::MapChange],
+    table: &mut [u8],
+) -> Result<usize, PlanError> {
+    let parts = [jobs.as_bytes(), lists.as_bytes(), changes.as_bytes()];
+    let head = size_of::<abi::TableHeader>();
+    let needed = parts.iter().fold(head, |sum, part| sum.saturating_add(part.len()));
+    let room = table.len();
+    let too_small = PlanError::Buffer { needed, room };
+    // Counts were checked against capacities of 32 bits when entries were pushed.
+    let small = |count: usize| u32::try_from(count).map_err(|_| too_small.clone());
+    let indices_at = head.saturating_add(parts[0].len());
+    let header = abi::TableHeader {
+        ticket: staging.ticket.get(),
+        completion: staging.completion,
+        version: abi::VERSION,
+        flags: if staging.repeat { abi::flags::REPEAT } else { 0 },
+        jobs: small(jobs.len())?,
+        units,
+        indices_at: small(indices_at)?,
+        changes_at: small(indices_at.saturating_add(parts[1].len()))?,
+        changes: small(changes.len())?,
+        reserved: 0,
+    };
+    let mut rest = table.get_mut(..needed).ok_or_else(|| too_small.clone())?;
+    for part in [header.as_bytes(), parts[0], parts[1], parts[2]] {
+        let (here, after) = rest.split_at_mut_checked(part.len()).ok_or_else(|| too_small.clone())?;
+        here.copy_from_slice(part);
+        rest = after;
+    }
+    Ok(needed)
+}

@@ -1,0 +1,341 @@
+//! A plan of page jobs: whole rows of blocks that the host knows.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use pagelift_abi as abi;
+use serde::{Deserialize, Serialize};
+
+use super::claims::{Claim, Claims, Conflict, Use};
+use super::direction::{DeviceToHost, Direction, block_words, pool_at};
+use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
+use crate::error::PlanError;
+use crate::geometry::{Geometry, Group, GroupKey, Memory, Region, State};
+use crate::id::{BlockId, GroupId, HostBlockId, PageId};
+use crate::quantity::Bytes;
+
+/// Room of a page plan and of its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanCapacity {
+    /// Jobs: about one for each (import, group), and one more where rows after a tail are zeroed.
+    pub jobs: u32,
+    /// Entries of block lists: one for each block of a group that is lifted whole.
+    pub list_entries: u32,
+}
+
+impl Default for PlanCapacity {
+    /// Enough for 64 imports of three groups and 8192 listed blocks: a table of about 78 KiB.
+    fn default() -> Self {
+        Self { jobs: 384, list_entries: 8192 }
+    }
+}
+
+/// Whole rows of blocks, in one launch, in direction `D`.
+#[derive(Debug)]
+pub struct PagePlan<D> {
+    pub(super) geometry: Arc<Geometry>,
+    capacity: PlanCapacity,
+    jobs: Vec<abi::PageJob>,
+    lists: Vec<abi::BlockPair>,
+    units: u32,
+    bytes: u64,
+    claims: Claims,
+    /// Per group, the last import that brought it: a group comes once in an import.
+    pub(super) seen: Vec<u64>,
+    pub(super) imports: u64,
+    direction: PhantomData<D>,
+}
+
+/// What a failed call goes back to.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    jobs: usize,
+    lists: usize,
+    units: u32,
+    bytes: u64,
+    claims: usize,
+}
+
+/// Rows of one or more pairs of blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    pub first_row: u32,
+    pub rows: u32,
+    pub zero: bool,
+}
+
+impl<D: Direction> PagePlan<D> {
+    /// An empty plan.
+    #[must_use]
+    pub fn new(geometry: Arc<Geometry>, capacity: PlanCapacity) -> Self {
+        let room = |count: u32| usize::try_from(count).unwrap_or(0);
+        let claims = room(capacity.jobs).saturating_add(room(capacity.list_entries)).saturating_mul(2);
+        Self {
+            jobs: Vec::with_capacity(room(capacity.jobs)),
+            lists: Vec::with_capacity(room(capacity.list_entries)),
+            claims: Claims::new(&geometry, claims),
+            seen: vec![0; geometry.groups.len()],
+            geometry,
+            capacity,
+            units: 0,
+            bytes: 0,
+            imports: 0,
+            direction: PhantomData,
+        }
+    }
+
+    /// Empties the plan, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.jobs.clear();
+        self.lists.clear();
+        self.claims.clear();
+        self.units = 0;
+        self.bytes = 0;
+    }
+
+    /// Jobs planned.
+    #[must_use]
+    pub fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether nothing is planned.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// Units that the launch's warps share: pieces of at most 16 KiB.
+    #[must_use]
+    pub const fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Bytes that the launch copies; zeros that it writes are not counted.
+    #[must_use]
+    pub const fn bytes(&self) -> Bytes {
+        Bytes::new(self.bytes)
+    }
+
+    /// What is planned, to be read or serialised.
+    #[must_use]
+    pub fn summary(&self) -> PlanSummary {
+        PlanSummary::of_pages(D::NAME, &self.geometry, &self.jobs, self.units, self.bytes)
+    }
+
+    pub(super) fn mark(&self) -> Mark {
+        Mark {
+            jobs: self.jobs.len(),
+            lists: self.lists.len(),
+            units: self.units,
+            bytes: self.bytes,
+            claims: self.claims.len(),
+        }
+    }
+
+    pub(super) fn rewind(&mut self, mark: Mark) {
+        self.jobs.truncate(mark.jobs);
+        self.lists.truncate(mark.lists);
+        self.units = mark.units;
+        self.bytes = mark.bytes;
+        self.claims.rewind(mark.claims);
+    }
+
+    /// The group of a key that was made for this plan's geometry.
+    pub(super) fn group_of(geometry: &Geometry, id: GroupId, stamp: u64) -> Result<&Group, PlanError> {
+        let own = geometry.group(id).filter(|_| stamp == geometry.stamp);
+        own.ok_or(PlanError::ForeignGroup { group: id })
+    }
+
+    /// Adds one job: `piece` of each pair of blocks.
+    pub(super) fn push<S: BlockId, T: BlockId>(
+        &mut self,
+        id: GroupId,
+        sources: &[S],
+        destinations: &[T],
+        piece: Piece,
+    ) -> Result<(), PlanError> {
+        if sources.is_empty() || piece.rows == 0 {
+            return Ok(());
+        }
+        let geometry = Arc::clone(&self.geometry);
+        let group = geometry.group(id).ok_or(PlanError::ForeignGroup { group: id })?;
+        let route = match D::DESTINATION {
+            Memory::Device => group.to_device,
+            Memory::Host => group.to_host,
+        };
+        let no_route = |side: Memory| PlanError::NoRoute {
+            group: group.name.clone(),
+            side: side.name(),
+            direction: D::NAME,
+        };
+        let route = route.ok_or_else(|| no_route(D::SOURCE))?;
+        for (source, destination) in sources.iter().zip(destinations) {
+            if !piece.zero {
+                self.claim(group, id, D::SOURCE, source.raw(), piece, Use::Read)?;
+            }
+            self.claim(group, id, D::DESTINATION, destination.raw(), piece, Use::Write)?;
+        }
+        let (source, destination, list) = match (sources, destinations) {
+            ([source], [destination]) => (source.raw(), destination.raw(), 0),
+            _ => {
+                let first = self.reserve_list(sources.len())?;
+                let pairs = sources.iter().zip(destinations);
+                self.lists
+                    .extend(pairs.map(|(s, d)| abi::BlockPair { source: s.raw(), destination: d.raw() }));
+                (first.0, first.1, abi::job::LIST)
+            }
+        };
+        let blocks = u64::try_from(sources.len()).unwrap_or(u64::MAX);
+        let units = blocks.saturating_mul(units_of_block(&geometry, route.index, piece.rows));
+        let units_before = self.units;
+        self.units =
+            u32::try_from(units).ok().and_then(|units| units_before.checked_add(units)).ok_or_else(|| {
+                capacity_error("units", u64::from(units_before).saturating_add(units), u32::MAX)
+            })?;
+        if self.jobs.len() >= usize::try_from(self.capacity.jobs).unwrap_or(usize::MAX) {
+            let needed = u64::from(self.capacity.jobs).saturating_add(1);
+            return Err(capacity_error("jobs", needed, self.capacity.jobs));
+        }
+        if !piece.zero {
+            let row = route.row_bytes.saturating_mul(u64::from(piece.rows));
+            self.bytes = self.bytes.saturating_add(row.saturating_mul(blocks));
+        }
+        self.jobs.push(abi::PageJob {
+            route: route.index,
+            units_before,
+            source,
+            destination,
+            source_row: piece.first_row,
+            destination_row: piece.first_row,
+            rows: piece.rows,
+            flags: list | if piece.zero { abi::job::ZERO } else { 0 },
+        });
+        Ok(())
+    }
+
+    /// Notes that blocks belong to this import, though the plan leaves them alone.
+    pub(super) fn hold<B: BlockId>(
+        &mut self,
+        id: GroupId,
+        memory: Memory,
+        blocks: &[B],
+    ) -> Result<(), PlanError> {
+        let geometry = Arc::clone(&self.geometry);
+        let group = geometry.group(id).ok_or(PlanError::ForeignGroup { group: id })?;
+        let piece = Piece { first_row: 0, rows: group.rows().get(), zero: false };
+        blocks.iter().try_for_each(|block| self.claim(group, id, memory, block.raw(), piece, Use::Hold))
+    }
+
+    /// First entry and number of entries of a block list that fits.
+    fn reserve_list(&self, entries: usize) -> Result<(u32, u32), PlanError> {
+        let needed = self.lists.len().saturating_add(entries);
+        let full = || {
+            let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+            capacity_error("block list entries", needed, self.capacity.list_entries)
+        };
+        let fits = u32::try_from(needed).is_ok_and(|needed| needed <= self.capacity.list_entries);
+        match (u32::try_from(self.lists.len()), u32::try_from(entries)) {
+            (Ok(first), Ok(entries)) if fits => Ok((first, entries)),
+            _ => Err(full()),
+        }
+    }
+
+    /// Claims rows of one block, and says what is wrong in the plan's words.
+    fn claim(
+        &mut self,
+        group: &Group,
+        id: GroupId,
+        memory: Memory,
+        block: u32,
+        piece: Piece,
+        usage: Use,
+    ) -> Result<(), PlanError> {
+        let pool = pool_at(group, memory).ok_or_else(|| PlanError::NoRoute {
+            group: group.name.clone(),
+            side: memory.name(),
+            direction: D::NAME,
+        })?;
+        let (first, end) = (piece.first_row, piece.first_row.saturating_add(piece.rows));
+        let claim = Claim { pool, block, group: id, first, end };
+        self.claims.claim(claim, usage).map_err(|conflict| {
+            let group = group.name.clone();
+            let words = block_words(memory, block);
+            let (name, blocks) = match self.geometry.pool(pool) {
+                Some(pool) => (pool.spec.name.clone(), pool.blocks()),
+                None => (Arc::from(pool.to_string()), 0),
+            };
+            match conflict {
+                Conflict::OutOfRange => PlanError::OutOfRange { group, pool: name, block: words, blocks },
+                Conflict::WrittenTwice => PlanError::WrittenTwice { group, block: words, first, end },
+                Conflict::ReadAndWritten => PlanError::Overlap { group, block: words },
+                Conflict::OtherGroup(other) => PlanError::BlockOfTwoGroups {
+                    block: words,
+                    pool: name,
+                    first: self.geometry.group_name(other),
+                    second: group,
+                },
+            }
+        })
+    }
+}
+
+impl PagePlan<DeviceToHost> {
+    /// Adds the checkpoint of one request's state: the whole page, all layers.
+    ///
+    /// # Errors
+    /// Where the group has no host side, an id is out of range, the block is written already, or the table is full;
+    /// the plan is then as it was.
+    pub fn checkpoint(
+        &mut self,
+        group: GroupKey<State>,
+        page: PageId,
+        block: HostBlockId,
+    ) -> Result<(), PlanError> {
+        Self::group_of(&self.geometry, group.id, group.geometry)?;
+        let mark = self.mark();
+        let whole = Piece { first_row: 0, rows: 1, zero: false };
+        self.push(group.id, &[page], &[block], whole).inspect_err(|_| self.rewind(mark))
+    }
+}
+
+/// Units of one block: pieces of all layers and segments.
+fn units_of_block(geometry: &Geometry, route: u32, rows: u32) -> u64 {
+    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+    let Some(route) = geometry.tables.routes.get(index(route)) else { return 0 };
+    let segments =
+        geometry.tables.segments.iter().skip(index(route.first_segment)).take(index(route.segments));
+    let layer = segments.fold(0_u64, |sum, pair| sum.saturating_add(pair.chunks(rows)));
+    layer.saturating_mul(u64::from(route.layers))
+}
+
+pub(super) fn capacity_error(what: &'static str, needed: u64, capacity: u32) -> PlanError {
+    PlanError::Capacity { what, needed, capacity: u64::from(capacity) }
+}
+
+impl<D: Direction> Plan for PagePlan<D> {
+    fn geometry(&self) -> &Arc<Geometry> {
+        &self.geometry
+    }
+
+    fn table_bytes(&self) -> usize {
+        table_bytes(size_of::<abi::PageJob>(), self.capacity.jobs, self.capacity.list_entries, 0)
+    }
+
+    fn encode(&self, staging: Staging, table: &mut [u8]) -> Result<usize, PlanError> {
+        write_table(staging, self.units, &self.jobs, &self.lists, &[], table)
+    }
+
+    fn arrays(&self) -> impl Iterator<Item = Region> {
+        std::iter::empty()
+    }
+
+    fn staged(&mut self) {}
+}
+
+impl<D: Direction> fmt::Display for PagePlan<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.summary().fmt(f)
+    }
+}

@@ -1,0 +1,101 @@
+//! A plan in words and as data.
+
+use std::fmt;
+
+use pagelift_abi as abi;
+use serde::Serialize;
+
+use crate::geometry::{Geometry, RouteRef};
+
+/// What one launch will do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PlanSummary {
+    /// The direction.
+    pub direction: &'static str,
+    /// The jobs, in the table's order.
+    pub jobs: Vec<JobSummary>,
+    /// Units that warps share; 0 for row jobs, whose number is read on the device.
+    pub units: u32,
+    /// Bytes copied; `None` for row jobs.
+    pub bytes: Option<u64>,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct JobSummary {
+    /// The group.
+    pub group: String,
+    /// Layers.
+    pub layers: u32,
+    /// Pairs of blocks; `None` for row jobs.
+    pub blocks: Option<u32>,
+    /// First row of each block.
+    pub first_row: u32,
+    /// Rows of each block, or the most tokens of a step.
+    pub rows: u32,
+    /// Whether rows are zeroed, not copied.
+    pub zero: bool,
+}
+
+/// The group and layers of a route.
+fn group_of(geometry: &Geometry, route: u32) -> (String, u32) {
+    let uses = |way: Option<RouteRef>| way.is_some_and(|way| way.index == route);
+    let group = geometry.groups().iter().find(|group| uses(group.to_device) || uses(group.to_host));
+    group.map_or_else(|| ("?".into(), 0), |group| (group.name().into(), group.layers()))
+}
+
+impl PlanSummary {
+    pub(super) fn of_pages(
+        direction: &'static str,
+        geometry: &Geometry,
+        jobs: &[abi::PageJob],
+        units: u32,
+        bytes: u64,
+    ) -> Self {
+        let jobs = jobs.iter().map(|job| {
+            let (group, layers) = group_of(geometry, job.route);
+            let listed = job.flags & abi::job::LIST != 0;
+            JobSummary {
+                group,
+                layers,
+                blocks: Some(if listed { job.destination } else { 1 }),
+                first_row: job.destination_row,
+                rows: job.rows,
+                zero: job.flags & abi::job::ZERO != 0,
+            }
+        });
+        Self { direction, jobs: jobs.collect(), units, bytes: Some(bytes) }
+    }
+
+    pub(super) fn of_rows(direction: &'static str, geometry: &Geometry, jobs: &[abi::RowJob]) -> Self {
+        let jobs = jobs.iter().map(|job| {
+            let (group, layers) = group_of(geometry, job.route);
+            JobSummary { group, layers, blocks: None, first_row: 0, rows: job.capacity, zero: false }
+        });
+        Self { direction, jobs: jobs.collect(), units: 0, bytes: None }
+    }
+}
+
+impl fmt::Display for PlanSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} jobs", self.direction, self.jobs.len())?;
+        if let Some(bytes) = self.bytes {
+            write!(f, ", {} units, {bytes} B", self.units)?;
+        }
+        for job in &self.jobs {
+            let JobSummary { group, layers, first_row, rows, zero, .. } = job;
+            let verb = if *zero { "zero" } else { "copy" };
+            match job.blocks {
+                Some(blocks) => {
+                    let end = first_row.saturating_add(*rows);
+                    write!(
+                        f,
+                        "\n  {verb} `{group}`: {blocks} blocks, rows {first_row}..{end}, {layers} layers"
+                    )?;
+                }
+                None => write!(f, "\n  mirror `{group}`: up to {rows} tokens a step, {layers} layers")?,
+            }
+        }
+        Ok(())
+    }
+}
