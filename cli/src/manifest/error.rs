@@ -175,7 +175,7 @@ pub enum Problem {
         found: Lift,
     },
     /// A side is needed but not described.
-    #[error("{why} needs the side {side:?}")]
+    #[error("{why} needs the side `{side}`")]
     MissingSide {
         /// The side.
         side: Memory,

@@ -1,1 +1,388 @@
+//! Manifests that must load, and manifests that must not.
 
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{Group, Manifest, ManifestError, Memory};
+
+/// Every manifest that comes with the program.
+pub fn shipped() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests");
+    let folders = [root.clone(), root.join("small")];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut paths: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    paths.sort();
+    assert!(paths.len() >= 8, "{paths:?}");
+    paths
+}
+
+/// A shipped manifest by its path below `manifests/`.
+pub fn shipped_file(name: &str) -> PathBuf {
+    shipped().into_iter().find(|path| path.ends_with(name)).unwrap()
+}
+
+fn load(name: &str) -> Manifest {
+    Manifest::load(shipped_file(name)).unwrap()
+}
+
+fn group<'m>(manifest: &'m Manifest, name: &str) -> &'m Group {
+    manifest.groups().iter().find(|group| group.name == name).unwrap()
+}
+
+fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
+    Manifest::parse(text, Path::new("m.json"))
+}
+
+#[test]
+fn every_shipped_manifest_loads_and_fits_a_small_machine() {
+    for path in shipped() {
+        let manifest = Manifest::load(&path).unwrap();
+        assert!(manifest.footprint().total() < 8 << 30, "{}: {:?}", path.display(), manifest.footprint());
+        for pool in manifest.pools() {
+            assert!(!manifest.spare_blocks(pool).is_empty(), "{}: {}", path.display(), pool.name);
+        }
+    }
+}
+
+#[test]
+fn deepseek_v3() {
+    let manifest = load("manifests/deepseek-v3-bf16.json");
+    let (span, main) = (manifest.span(), group(&manifest, "main"));
+    assert_eq!((span.imported_tokens, span.resume_at), (32_019, 32_018));
+    assert_eq!((span.received_blocks(), span.capacity(), span.holes()), (251, 32_128, 109));
+    assert_eq!((span.tail_page(), span.tail_rows()), (250, 19));
+    assert_eq!((main.host_blocks().len(), main.device_pages().len(), main.tail_rows(span)), (251, 1, 19));
+    assert_eq!(main.shape.page_bytes(0), 147_456);
+}
+
+#[test]
+fn deepseek_v32() {
+    let manifest = load("manifests/deepseek-v3.2.json");
+    let (span, main, indexer) = (manifest.span(), group(&manifest, "main"), group(&manifest, "indexer"));
+    assert_eq!((span.received_blocks(), span.capacity(), span.holes()), (501, 32_064, 45));
+    assert_eq!((main.host_blocks().len(), main.device_pages().len()), (501, 1));
+    assert_eq!((indexer.host_blocks().len(), indexer.device_pages().len()), (501, 501));
+}
+
+#[test]
+fn qwen_flash_on_one_rank_of_two() {
+    let manifest = load("manifests/qwen3.8-flash-tp2.json");
+    let span = manifest.span();
+    assert_eq!((span.imported_tokens, span.resume_at, span.tail_rows()), (32_018, 32_018, 18));
+    let (index, gdn) = (group(&manifest, "index"), group(&manifest, "gdn.1"));
+    assert_eq!((index.shape.rows, index.tail_rows(span)), (400, 4));
+    assert_eq!(
+        (gdn.shape.page_bytes(0), gdn.device.as_ref().unwrap().pool.page_bytes),
+        (1_624_064, 1_638_400)
+    );
+    assert_eq!(group(&manifest, "ring").shape.rows, 8);
+    let layers: u32 =
+        ["main", "gdn.0", "gdn.1", "gdn.2"].map(|name| group(&manifest, name).layers).iter().sum();
+    assert_eq!(layers, 48);
+}
+
+#[test]
+fn an_import_that_ends_on_a_block_still_reserves_the_writable_page() {
+    let manifest = load("small/hybrid-boundary.json");
+    let (span, main, index) = (manifest.span(), group(&manifest, "main"), group(&manifest, "index"));
+    assert_eq!((span.received_blocks(), span.tail_page(), span.tail_rows()), (4, 4, 0));
+    assert_eq!((main.host_blocks().len(), main.device_pages().len(), main.tail_rows(span)), (5, 1, 0));
+    assert_eq!((index.host_blocks().len(), index.device_pages().len()), (5, 5));
+}
+
+#[test]
+fn compressed_rows_count_only_when_their_tokens_are_complete() {
+    for prompt in 1_602..=1_604 {
+        let mut json = read("manifests/qwen3.8-flash-tp2.json");
+        json["prompt_tokens"] = json!(prompt);
+        let manifest = parse(json.to_string().as_bytes()).unwrap();
+        assert_eq!(group(&manifest, "index").tail_rows(manifest.span()), 0);
+        assert_eq!(manifest.span().tail_rows(), prompt - 1_601);
+    }
+}
+
+#[test]
+fn no_block_has_two_owners_and_scattered_lists_are_reproducible() {
+    for path in shipped() {
+        let (manifest, again) = (Manifest::load(&path).unwrap(), Manifest::load(&path).unwrap());
+        assert_eq!(manifest.groups(), again.groups());
+        for pool in manifest.pools() {
+            assert_eq!(manifest.spare_blocks(pool), again.spare_blocks(pool));
+            let mut ids: Vec<u32> = manifest.spare_blocks(pool).to_vec();
+            for group in manifest.groups() {
+                for side in [Memory::Host, Memory::Device].into_iter().filter_map(|memory| group.side(memory))
+                {
+                    ids.extend(side.blocks.iter().filter(|_| side.pool.index == pool.index));
+                }
+            }
+            ids.extend(pool.null_block);
+            ids.sort_unstable();
+            assert!(ids.into_iter().eq(0..pool.blocks), "{}: {}", path.display(), pool.name);
+        }
+    }
+}
+
+fn read(name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(shipped_file(name)).unwrap()).unwrap()
+}
+
+/// A manifest, where in it something is replaced (`null` removes it), and what the error must say.
+const WRONG: &[(&str, &str, &str, &[&str])] = &[
+    ("aligned", "/version", "2", &["version 2 is not supported"]),
+    ("aligned", "/version", "\"1\"", &["at version", "expected u64"]),
+    ("aligned", "/version", "null", &["missing field `version`"]),
+    ("aligned", "/prompt_tokens", "0", &["at prompt_tokens", "from 1"]),
+    ("aligned", "/prompt_tokens", "-1", &["at prompt_tokens", "expected u64"]),
+    ("aligned", "/prompt_tokens", "1.5", &["at prompt_tokens", "expected u64"]),
+    (
+        "aligned",
+        "/prompt_tokens",
+        "18446744073709551615",
+        &["at prompt_tokens", "expected a number from 1 to"],
+    ),
+    (
+        "aligned",
+        "/prompt_tokens",
+        "100000",
+        &["groups[0].host.blocks", "6250 blocks are needed", "only 48 are"],
+    ),
+    ("aligned", "/block_tokens", "0", &["at block_tokens", "from 1"]),
+    ("aligned", "/tensor_parallel", "0", &["at tensor_parallel"]),
+    ("aligned", "/speculative_tokens", "99999", &["at speculative_tokens"]),
+    ("aligned", "/colour", "1", &["unknown field `colour`", "prompt_tokens"]),
+    ("aligned", "/pools", "[]", &["at pools", "from 1"]),
+    ("aligned", "/groups", "[]", &["at groups", "from 1"]),
+    ("aligned", "/groups", "{}", &["at groups", "expected a sequence"]),
+    ("aligned", "/pools/0/colour", "1", &["pools[0]", "unknown field `colour`"]),
+    ("aligned", "/pools/0/memory", "\"disk\"", &["pools[0].memory", "expected `host` or `device`"]),
+    ("aligned", "/pools/0/order", "\"rows\"", &["pools[0].order", "layers-outermost"]),
+    ("aligned", "/pools/0/layers", "0", &["pools[0].layers", "from 1"]),
+    ("aligned", "/pools/0/layers", "4294967296", &["pools[0].layers", "expected u32"]),
+    ("aligned", "/pools/0/blocks", "0", &["pools[0].blocks", "from 1"]),
+    ("aligned", "/pools/0/blocks", "4294967295", &["pools[0].blocks", "from 1 to"]),
+    ("aligned", "/pools/0/blocks_per_extent", "0", &["pools[0].blocks_per_extent", "multiple"]),
+    ("aligned", "/pools/0/blocks_per_extent", "13", &["blocks 48 is not a multiple of blocks_per_extent 13"]),
+    ("aligned", "/pools/0/page_bytes", "18446744073709551615", &["pools[0].page_bytes", "from 1 to"]),
+    ("aligned", "/pools/0/page_bytes", "18431", &["groups[0].host", "needs 18432 bytes", "18431"]),
+    ("aligned", "/pools/0/block_padding", "16", &["pools[0].block_padding", "blocks-outermost"]),
+    ("aligned", "/pools/0/null_block", "48", &["pools[0].null_block", "from 0 to 47"]),
+    ("aligned", "/pools/1/name", "\"main-host\"", &["pools[1].name", "already used at pools[0].name"]),
+    ("aligned", "/pools/1/name", "\"\"", &["pools[1].name", "at least one character"]),
+    ("aligned", "/groups/0/layers", "9", &["groups[0].host.first_layer", "9 layers", "8 layers of pool"]),
+    ("aligned", "/groups/0/layers", "0", &["groups[0].layers"]),
+    ("aligned", "/groups/0/host/first_layer", "4294967295", &["groups[0].host.first_layer"]),
+    ("aligned", "/groups/0/host/pool", "\"nowhere\"", &["groups[0].host.pool", "main-host, slab"]),
+    ("aligned", "/groups/0/host/pool", "\"slab\"", &["groups[0].host.pool", "device memory"]),
+    ("aligned", "/groups/0/device/row_padding", "4294967295", &["groups[0].device", "needs"]),
+    (
+        "aligned",
+        "/groups/0/layout/kind",
+        "\"mla\"",
+        &["groups[0].layout", "unknown variant `mla`", "mla-bf16"],
+    ),
+    ("aligned", "/groups/0/layout/heads", "2", &["groups[0].layout", "unknown field `heads`"]),
+    ("aligned", "/groups/0/lift", "\"state\"", &["groups[0].lift", "tail, all or none, not as state"]),
+    ("aligned", "/groups/0/landing", "\"gpu\"", &["groups[0].lift", "expected lift none, found tail"]),
+    ("aligned", "/groups/0/lift", "\"none\"", &["groups[0].mirror", "landing host and a lift"]),
+    ("aligned", "/groups/0/host", "null", &["groups[0]", "landing host needs the side `host`"]),
+    ("aligned", "/groups/0/device", "null", &["groups[0]", "a lift needs the side `device`"]),
+    (
+        "unaligned",
+        "/groups/0/host/blocks/list/4",
+        "48",
+        &["blocks.list[4]", "48 is not one of the 48 blocks"],
+    ),
+    (
+        "unaligned",
+        "/groups/0/host/blocks/list/4",
+        "40",
+        &["list[4]", "already used at groups[0].host.blocks.list[0]"],
+    ),
+    ("unaligned", "/groups/0/host/blocks/list/4", "-1", &["blocks.list[4]", "expected u32"]),
+    ("unaligned", "/groups/0/host/blocks/list", "[1, 2]", &["expected 5 ids", "found 2"]),
+    ("unaligned", "/groups/0/device/blocks/list", "[1, 2]", &["expected 1 ids (the writable page), found 2"]),
+    ("unaligned", "/groups/0/device/blocks/list", "[]", &["expected 1 ids", "found 0"]),
+    ("unaligned", "/groups/0/device/blocks", "{}", &["groups[0].device.blocks"]),
+    (
+        "unaligned",
+        "/pools/2/null_block",
+        "31",
+        &["groups[0].device.blocks.list[0]", "null block of pool \"slab\""],
+    ),
+    ("unaligned", "/groups/0/name", "\"indexer\"", &["groups[1].name", "already used at groups[0].name"]),
+    ("sub-block", "/groups/0/layout/segments", "[]", &["groups[0].layout", "at least one segment"]),
+    ("sub-block", "/groups/0/layout/segments/0/row_bytes", "0", &["groups[0].layout", "from 1"]),
+    (
+        "sub-block",
+        "/groups/1/layout/tokens_per_row",
+        "3",
+        &["block_tokens 16 is not a multiple of tokens_per_row 3"],
+    ),
+    (
+        "sub-block",
+        "/groups/1/layout/tokens_per_row",
+        "0",
+        &["block_tokens 16 is not a multiple of tokens_per_row 0"],
+    ),
+    ("hybrid", "/block_tokens", "18", &["groups[1].layout", "block_tokens 18 is not a multiple"]),
+    (
+        "hybrid",
+        "/speculative_tokens",
+        "14",
+        &["groups[2].layout", "no multiple of 4 from 18 on divides a block of 16"],
+    ),
+    (
+        "hybrid",
+        "/tensor_parallel",
+        "3",
+        &["groups[0].layout", "kv_heads 2 is not a multiple of tensor_parallel 3"],
+    ),
+    ("hybrid", "/groups/3/lift", "\"tail\"", &["groups[3].lift", "state or none, not as tail"]),
+    ("hybrid", "/groups/2/lift", "\"all\"", &["groups[2].lift", "state or none, not as all"]),
+    ("hybrid", "/groups/3/lift", "\"none\"", &["groups[3].mirror", "nothing of this group is ever there"]),
+    ("hybrid", "/groups/3/host/row_padding", "16", &["groups[3].host.row_padding", "copied whole"]),
+    ("hybrid", "/groups/4/host", "null", &["groups[4]", "a mirror needs the side `host`"]),
+    ("hybrid", "/groups/6/device", "null", &["groups[6]", "landing gpu needs the side `device`"]),
+    ("hybrid", "/groups/3/layout/v_heads", "4294967295", &["groups[3].layout"]),
+    (
+        "hybrid",
+        "/groups/3/device/blocks",
+        "{\"list\": [0]}",
+        &["groups[3].device.blocks.list[0]", "null block"],
+    ),
+];
+
+#[test]
+fn wrong_manifests_are_refused_with_place_and_reason() {
+    for (name, pointer, replacement, expected) in WRONG {
+        let mut json = read(&format!("small/{name}.json"));
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        match (json.pointer_mut(parent).unwrap(), serde_json::from_str(replacement).unwrap()) {
+            (Value::Object(object), Value::Null) => drop(object.remove(key).unwrap()),
+            (Value::Object(object), value) => drop(object.insert(key.to_owned(), value)),
+            (Value::Array(array), value) => array[key.parse::<usize>().unwrap()] = value,
+            _ => unreachable!(),
+        }
+        let error = parse(json.to_string().as_bytes()).expect_err(&format!("{name} {pointer} {replacement}"));
+        let text = error.to_string();
+        for part in *expected {
+            assert!(text.contains(part), "{name} {pointer} = {replacement}: {part:?} is not in {text:?}");
+        }
+        assert!(text.starts_with("m.json: at ") && !text.contains('\n'), "{text}");
+    }
+}
+
+#[test]
+fn two_groups_cannot_list_one_block() {
+    let mut json = read("small/hybrid.json");
+    json["groups"][0]["device"]["blocks"] = json!({ "list": [5] });
+    json["groups"][3]["device"]["blocks"] = json!({ "list": [5] });
+    let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(
+        text.contains(
+            "groups[3].device.blocks.list[0]: block 5 of pool \"slab\" is already used at groups[0]"
+        )
+    );
+}
+
+#[test]
+fn scattered_groups_leave_listed_blocks_alone() {
+    let mut json = read("small/hybrid.json");
+    // The last group lists what the first would otherwise be free to draw.
+    json["groups"][6]["device"]["blocks"] = json!({ "list": [5] });
+    json["pools"][4]["blocks"] = json!(8);
+    let manifest = parse(json.to_string().as_bytes()).unwrap();
+    assert_eq!(group(&manifest, "ple").device_pages(), [5]);
+    assert!(
+        manifest.groups()[..6]
+            .iter()
+            .all(|group| !group.device_pages().contains(&5) || group.name == "index")
+    );
+}
+
+#[test]
+fn unreadable_and_oversized_files() {
+    let text = Manifest::load("/no/such/manifest.json").unwrap_err().to_string();
+    assert!(text.starts_with("cannot read the manifest /no/such/manifest.json: "), "{text}");
+    assert!(matches!(Manifest::load(env!("CARGO_MANIFEST_DIR")), Err(ManifestError::Read { .. })));
+    let path = std::env::temp_dir().join(format!("pagelift-oversized-{}.json", std::process::id()));
+    std::fs::write(&path, vec![b' '; (16 << 20) + 1]).unwrap();
+    let result = Manifest::load(&path);
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(result, Err(ManifestError::TooLarge { .. })));
+}
+
+#[test]
+fn pools_beyond_any_machine_are_refused() {
+    let mut json = read("small/aligned.json");
+    json["pools"][0]["blocks"] = json!(1 << 24);
+    json["pools"][0]["blocks_per_extent"] = json!(1 << 24);
+    let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(
+        text.contains("at pools: everything that the pools and the producer hold is larger than"),
+        "{text}"
+    );
+}
+
+#[test]
+fn trailing_and_repeated_text_is_refused() {
+    let text = std::fs::read_to_string(shipped_file("small/aligned.json")).unwrap();
+    assert!(
+        parse(format!("{text} {{}}").as_bytes()).unwrap_err().to_string().contains("trailing characters")
+    );
+    let twice = text.replacen("\"version\": 1,", "\"version\": 1, \"version\": 1,", 1);
+    assert!(parse(twice.as_bytes()).unwrap_err().to_string().contains("duplicate field `version`"));
+    let deep = "[".repeat(1 << 20);
+    assert!(parse(deep.as_bytes()).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn truncations_are_refused(part in 0.0..1.0_f64) {
+        let text = std::fs::read(shipped_file("small/hybrid.json")).unwrap();
+        // All but the final newline is needed.
+        let end = ((text.len() - 1) as f64 * part) as usize;
+        prop_assert!(parse(&text[..end]).is_err());
+    }
+
+    #[test]
+    fn random_bytes_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+        prop_assert!(parse(&bytes).is_err());
+    }
+
+    #[test]
+    fn damaged_manifests_never_panic(at in any::<proptest::sample::Index>(), byte in any::<u8>()) {
+        let mut text = std::fs::read(shipped_file("small/hybrid.json")).unwrap();
+        let at = at.index(text.len());
+        text[at] = byte;
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn random_numbers_never_panic(
+        at in any::<proptest::sample::Index>(),
+        number in prop_oneof![0..40_u64, any::<u32>().prop_map(u64::from), any::<u64>()],
+    ) {
+        let mut json = read("small/hybrid.json");
+        let mut numbers = Vec::new();
+        collect_numbers(&mut json, &mut numbers);
+        let at = at.index(numbers.len());
+        *numbers.swap_remove(at) = json!(number);
+        drop(numbers);
+        let _ = parse(json.to_string().as_bytes());
+    }
+}
+
+fn collect_numbers<'v>(value: &'v mut Value, numbers: &mut Vec<&'v mut Value>) {
+    match value {
+        Value::Number(_) => numbers.push(value),
+        Value::Array(items) => items.iter_mut().for_each(|item| collect_numbers(item, numbers)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, item)| collect_numbers(item, numbers)),
+        _ => {}
+    }
+}

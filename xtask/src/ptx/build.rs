@@ -14,7 +14,8 @@ use crate::workspace::Workspace;
 
 /// Builds the PTX of one architecture and returns its text.
 pub fn build(workspace: &Workspace, compiler: &Compiler, architecture: &Architecture) -> Result<String> {
-    let target = workspace.target().join("ptx");
+    // A folder for each, or every change of flags would have the library built again.
+    let target = workspace.target().join("ptx").join(architecture.name);
     let outputs = target.join(recipe::TRIPLE).join(recipe::PROFILE).join("deps");
     // What an earlier build left there must not be taken for this one's.
     for stale in assembly(&outputs)? {
