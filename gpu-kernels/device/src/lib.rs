@@ -23,6 +23,8 @@
 //! memory. Every function that follows one is unsafe, and says under `# Safety` what must hold there.
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(asm_experimental_arch, link_llvm_intrinsics, stdarch_nvptx))]
+// A warp-level barrier must be convergent, which only its intrinsic is.
+#![cfg_attr(target_arch = "nvptx64", allow(internal_features))]
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;

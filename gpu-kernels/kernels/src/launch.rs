@@ -69,15 +69,11 @@ pub(crate) unsafe fn begin(table: u64, progress: u64) -> Option<TableHeader> {
 #[inline(always)]
 pub(crate) unsafe fn finish(table: u64, progress: u64, tally: &Tally) {
     if lane() == 0 {
-        for (counter, n) in [
-            (field!(progress, Progress, bad), tally.bad),
-            (field!(progress, Progress, rows), tally.rows),
-            (field!(progress, Progress, skipped), tally.skipped),
-        ] {
-            if n != 0 {
-                // SAFETY: (1) is ours.
-                unsafe { add(counter, n) };
-            }
+        // SAFETY: (1) is (1) of all three.
+        unsafe {
+            count(field!(progress, Progress, bad), tally.bad);
+            count(field!(progress, Progress, rows), tally.rows);
+            count(field!(progress, Progress, skipped), tally.skipped);
         }
     }
     // SAFETY: (1, 2) are ours.
@@ -99,5 +95,18 @@ pub(crate) unsafe fn finish(table: u64, progress: u64, tally: &Tally) {
         write(field!(completion, Completion, rows), totals.rows);
         write(field!(completion, Completion, skipped), totals.skipped);
         store_release_system(field!(completion, Completion, ticket), header.ticket);
+    }
+}
+
+/// Adds `n` to a counter, unless there is nothing to add, as is usual.
+///
+/// # Safety
+///
+/// 1. `counter` is the address of a counter that is only touched atomically while the launch runs.
+#[inline(always)]
+unsafe fn count(counter: u64, n: u32) {
+    if n != 0 {
+        // SAFETY: (1) is ours.
+        unsafe { add(counter, n) };
     }
 }

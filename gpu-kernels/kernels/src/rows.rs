@@ -33,20 +33,23 @@ pub(crate) unsafe fn copy_rows<M: Mover>(args: &RowsArgs) {
     let jobs = args.table + size_of::<TableHeader>() as u64;
     let mut unit = u64::from(warp());
     for at in 0..header.jobs {
-        // SAFETY: the table has that many jobs (1), and each names a route. (1) of the others follows.
-        let (job, route, entries) = unsafe {
-            let job: RowJob = read_at(jobs, u64::from(at));
-            let route: Route = read_at(args.routes, u64::from(job.route));
-            (job, route, valid_entries(&job, &mut tally))
+        let job = jobs + u64::from(at) * size_of::<RowJob>() as u64;
+        // SAFETY: the table has that many jobs (1), each names a route, and (1) of `valid_entries` is that.
+        let (entries, Route { layers, segments, .. }) = unsafe {
+            let job: RowJob = read(job);
+            (valid_entries(&job, &mut tally), read_at(args.routes, u64::from(job.route)))
         };
-        // A row job has fewer than 2³² units, as its capacity is limited to that.
-        let rows_of_entry = route.layers * route.segments;
-        let units = u64::from(entries) * u64::from(rows_of_entry);
+        if layers == 0 || segments == 0 {
+            continue;
+        }
+        let units = u64::from(entries) * u64::from(layers) * u64::from(segments);
         while unit < units {
-            let (entry, row) = (unit as u32 / rows_of_entry, unit as u32 % rows_of_entry);
-            // SAFETY: (1, 2) `entry` is below `entries`, `row` numbers a layer and a segment of the route. (3) is our
-            // 1 and 2; all lanes of the warp are at this unit.
-            unsafe { copy_row(args, &job, &route, entry, row, &mut mover, &mut tally) };
+            // A row job has fewer than 2³² units: its capacity is limited to that.
+            let (run, segment) = (unit as u32 / segments, unit as u32 % segments);
+            let row = Row { entry: run / layers, layer: run % layers, segment };
+            // SAFETY: (1, 2) the job is one of the table, and the parts of `row` are remainders, or below `entries`.
+            // (3) is our 1 and 2; all lanes of the warp are at this unit.
+            unsafe { copy_row(args, job, row, &mut mover, &mut tally) };
             unit += u64::from(warps());
         }
         unit -= units;
@@ -88,26 +91,33 @@ fn clamped(count: i32, capacity: u32, tally: &mut Tally) -> u32 {
     within as u32
 }
 
-/// Copies row `row` of the layers and segments that entry `entry` of the slot mapping stands for.
+/// A unit: what one layer and segment keep for one entry of the slot mapping.
+struct Row {
+    entry: u32,
+    layer: u32,
+    segment: u32,
+}
+
+/// Copies the row of one unit of the job at `job`, if it is to be copied.
+///
+/// Job and route are read again for each unit. They are in the cache, and held in registers they would halve the
+/// number of warps that fit.
 ///
 /// # Safety
 ///
-/// 1. `entry` is below the capacity of `job`'s slot mapping, and of its last query's end where there are queries.
-/// 2. `route` is the job's, and `row` is below its layers times its segments.
+/// 1. A row job lies at `job`, and `row.entry` is below the capacity of its slot mapping, and of its last query's end
+///    where there are queries.
+/// 2. `row.layer` and `row.segment` are such of the job's route.
 /// 3. The conditions of [`copy_rows`], and all lanes of the warp make this call.
 #[inline(always)]
-unsafe fn copy_row<M: Mover>(
-    args: &RowsArgs,
-    job: &RowJob,
-    route: &Route,
-    entry: u32,
-    row: u32,
-    mover: &mut M,
-    tally: &mut Tally,
-) {
-    // SAFETY: (1) is ours, (2) is our 3.
-    let verdict = unsafe { judge(args.maps, job, route, entry) };
-    if row == 0 {
+unsafe fn copy_row<M: Mover>(args: &RowsArgs, job: u64, row: Row, mover: &mut M, tally: &mut Tally) {
+    // SAFETY: (1) is ours, and by (3) the route exists. (1) of `judge` is our 1, (2) our 3.
+    let (route, verdict) = unsafe {
+        let job: RowJob = read(job);
+        let route: Route = read_at(args.routes, u64::from(job.route));
+        (route, judge(args.maps, &job, &route, row.entry))
+    };
+    if row.layer == 0 && row.segment == 0 {
         match verdict {
             Verdict::Copy(_) => tally.rows += 1,
             Verdict::Skip => tally.skipped += 1,
@@ -117,14 +127,16 @@ unsafe fn copy_row<M: Mover>(
     }
     let Verdict::Copy(place) = verdict else { return };
 
-    let (layer, segment) = (row / route.segments, row % route.segments);
-    // SAFETY: (1) by (2) the route has such a segment; (2) a judged page and block are below their sides' numbers, and
-    // `layer` is one of the route's. (3) The width is the pair's for every row on both sides, both rows lie within
-    // their blocks, no other unit has this destination, and all lanes are here.
+    // SAFETY: (1) by (2) the route has this segment, and this layer; (2) a judged page and block are below their sides'
+    // numbers. (3) The width is the pair's for every row on both sides, both rows lie within their blocks, no other
+    // unit has this destination, and all lanes are here.
     unsafe {
-        let pair: SegmentPair = read_at(args.segments, u64::from(route.first_segment) + u64::from(segment));
+        let pair: SegmentPair =
+            read_at(args.segments, u64::from(route.first_segment) + u64::from(row.segment));
         let at = |side: &Side, block, offset: u64, stride: u32| {
-            block_address(args.bases, side, layer, block) + offset + u64::from(place.row) * u64::from(stride)
+            block_address(args.bases, side, row.layer, block)
+                + offset
+                + u64::from(place.row) * u64::from(stride)
         };
         mover.copy(
             at(&route.source, place.page, pair.source_offset, pair.source_stride),
