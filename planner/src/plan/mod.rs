@@ -16,8 +16,8 @@
 //! use pagelift_planner::id::{HostBlockId, PageId};
 //! use pagelift_planner::import::*;
 //! use pagelift_planner::layout::PagedLayout;
-//! use pagelift_planner::plan::{PlanCapacity, RestorePlan, TailRows};
-//! use pagelift_planner::quantity::Tokens;
+//! use pagelift_planner::plan::{Plan, PlanCapacity, RestorePlan, TailRows};
+//! use pagelift_planner::quantity::{Bytes, Tokens};
 //! # let mut geometry = GeometryBuilder::new();
 //! # let page = 16 * 1152;
 //! # let host = geometry.pool(PoolSpec::new("host", Memory::Host, 8, &[Region::new(0x100000, 8 * page)]))?;
@@ -32,9 +32,10 @@
 //! let mut plan = RestorePlan::new(geometry, PlanCapacity::default());
 //! let blocks = [3, 1, 4].map(HostBlockId::new);
 //! let span = PromptSpan::new(Tokens::new(35), Recurrence::None)?;
-//! let groups = [ImportGroup::new(main, &blocks, &[PageId::new(0)])];
+//! let pages = [PageId::new(0)];
+//! let groups = [ImportGroup::new(main, &blocks, &pages)];
 //! plan.lift(&Import { id: ImportId(1), span, groups: &groups }, TailRows::Exact)?;
-//! assert_eq!((plan.jobs(), plan.bytes().get()), (1, 3 * 1152));
+//! assert_eq!((plan.jobs(), plan.bytes()), (1, Some(Bytes::new(3 * 1152))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -61,6 +62,7 @@ pub use summary::{JobSummary, PlanSummary};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, Region};
 use crate::id::Ticket;
+use crate::quantity::Bytes;
 
 /// A plan that lifts imported blocks into pages.
 pub type RestorePlan = PagePlan<HostToDevice>;
@@ -80,10 +82,22 @@ pub struct Staging {
     pub repeat: bool,
 }
 
-/// What a launcher needs to know of a plan.
-pub trait Plan {
+mod sealed {
+    pub trait Sealed {}
+    impl<D> Sealed for super::PagePlan<D> {}
+    impl<D> Sealed for super::RowPlan<D> {}
+}
+
+/// What a launcher needs to know of a plan. Sealed: what a launch does to memory follows from checks made here.
+pub trait Plan: sealed::Sealed {
     /// The geometry that it was checked against.
     fn geometry(&self) -> &Arc<Geometry>;
+
+    /// Jobs planned.
+    fn jobs(&self) -> usize;
+
+    /// Bytes that the launch copies, where the host knows it.
+    fn bytes(&self) -> Option<Bytes>;
 
     /// Bytes of a table with room for the plan at its capacity.
     fn table_bytes(&self) -> usize;

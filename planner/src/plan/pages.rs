@@ -94,12 +94,6 @@ impl<D: Direction> PagePlan<D> {
         self.bytes = 0;
     }
 
-    /// Jobs planned.
-    #[must_use]
-    pub fn jobs(&self) -> usize {
-        self.jobs.len()
-    }
-
     /// Whether nothing is planned.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -110,12 +104,6 @@ impl<D: Direction> PagePlan<D> {
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units
-    }
-
-    /// Bytes that the launch copies; zeros that it writes are not counted.
-    #[must_use]
-    pub const fn bytes(&self) -> Bytes {
-        Bytes::new(self.bytes)
     }
 
     /// What is planned, to be read or serialised.
@@ -317,6 +305,15 @@ pub(super) fn capacity_error(what: &'static str, needed: u64, capacity: u32) -> 
 impl<D: Direction> Plan for PagePlan<D> {
     fn geometry(&self) -> &Arc<Geometry> {
         &self.geometry
+    }
+
+    fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Zeros that the launch writes are not counted.
+    fn bytes(&self) -> Option<Bytes> {
+        Some(Bytes::new(self.bytes))
     }
 
     fn table_bytes(&self) -> usize {

@@ -14,6 +14,7 @@ use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, Group, GroupKey, HasRows, Region};
 use crate::id::PageId;
+use crate::quantity::Bytes;
 
 /// How wide a slot-mapping entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,12 +187,6 @@ impl<D: Direction> RowPlan<D> {
         self.bindings.clear();
     }
 
-    /// Groups bound.
-    #[must_use]
-    pub fn jobs(&self) -> usize {
-        self.jobs.len()
-    }
-
     /// What is planned, to be read or serialised.
     #[must_use]
     pub fn summary(&self) -> PlanSummary {
@@ -251,6 +246,14 @@ impl RowPlan<DeviceToHost> {
 impl<D: Direction> Plan for RowPlan<D> {
     fn geometry(&self) -> &Arc<Geometry> {
         &self.geometry
+    }
+
+    fn jobs(&self) -> usize {
+        self.jobs.len()
+    }
+
+    fn bytes(&self) -> Option<Bytes> {
+        None
     }
 
     fn table_bytes(&self) -> usize {
