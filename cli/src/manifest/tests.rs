@@ -227,7 +227,7 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "0",
         &["block_tokens 16 is not a multiple of tokens_per_row 0"],
     ),
-    ("hybrid", "/block_tokens", "18", &["groups[1].layout", "block_tokens 18 is not a multiple"]),
+    ("hybrid", "/block_tokens", "14", &["groups[1].layout", "block_tokens 14 is not a multiple"]),
     (
         "hybrid",
         "/speculative_tokens",

@@ -1,0 +1,112 @@
+//! Which bytes a row has.
+//!
+//! Everything follows from a seed by counting, so that any byte can be computed without those before it.
+
+use crate::manifest::{SplitMix64, mix};
+
+/// An endless sequence of random bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream {
+    key: u64,
+}
+
+impl Stream {
+    /// Writes the bytes of the stream from `start` on.
+    pub fn fill(self, start: u64, bytes: &mut [u8]) {
+        let (mut word, skip) = (start / 8, (start % 8) as usize);
+        let (head, body) = bytes.split_at_mut(bytes.len().min((8 - skip) % 8));
+        if !head.is_empty() {
+            let word_bytes = SplitMix64::at(self.key, word).to_le_bytes();
+            head.iter_mut().zip(word_bytes.into_iter().skip(skip)).for_each(|(byte, value)| *byte = value);
+            word += 1;
+        }
+        let mut words = body.chunks_exact_mut(8);
+        for chunk in &mut words {
+            chunk.copy_from_slice(&SplitMix64::at(self.key, word).to_le_bytes());
+            word += 1;
+        }
+        let last = SplitMix64::at(self.key, word).to_le_bytes();
+        words.into_remainder().iter_mut().zip(last).for_each(|(byte, value)| *byte = value);
+    }
+}
+
+/// The contents that follow from one seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contents {
+    seed: u64,
+}
+
+impl Contents {
+    /// The contents of a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { seed: mix(seed) }
+    }
+
+    /// A row of the producer: `row` counts from the beginning of the request, through holes too.
+    #[must_use]
+    pub fn produced(self, group: usize, layer: u32, segment: usize, row: u64) -> Stream {
+        self.stream([1, group as u64, layer.into(), segment as u64, row, 0])
+    }
+
+    /// A row that the engine computed for a token, in a step.
+    #[must_use]
+    pub fn generated(self, group: usize, layer: u32, segment: usize, position: u64, step: u64) -> Stream {
+        self.stream([2, group as u64, layer.into(), segment as u64, position, step])
+    }
+
+    /// An extent before anything is written to it.
+    #[must_use]
+    pub fn untouched(self, pool: usize, extent: u32) -> Stream {
+        self.stream([3, pool as u64, extent.into(), 0, 0, 0])
+    }
+
+    fn stream(self, words: [u64; 6]) -> Stream {
+        // Mixing between words keeps (1, 2) apart from (2, 1).
+        let key = words.into_iter().fold(self.seed, |key, word| mix(key.wrapping_mul(5).wrapping_add(word)));
+        Stream { key }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Contents;
+
+    #[test]
+    fn any_part_of_a_stream_equals_that_part_of_the_whole() {
+        let stream = Contents::new(1).produced(0, 0, 0, 0);
+        let mut whole = [0; 64];
+        stream.fill(0, &mut whole);
+        for start in 0..64 {
+            for end in start..64 {
+                let mut part = vec![0; end - start];
+                stream.fill(start as u64, &mut part);
+                assert_eq!(part, whole[start..end]);
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_rows_are_alike() {
+        let contents = Contents::new(1);
+        let mut seen = std::collections::HashSet::new();
+        for (group, layer, segment) in (0..27).map(|i| (i % 3, (i / 3 % 3) as u32, i / 9)) {
+            for number in 0..20 {
+                assert!(seen.insert(contents.produced(group, layer, segment, number).key));
+                assert!(seen.insert(contents.generated(group, layer, segment, number, 0).key));
+                assert!(seen.insert(contents.generated(group, layer, segment, number, 1).key));
+            }
+        }
+        assert!((0..9).all(|i| seen.insert(contents.untouched(i / 3, (i % 3) as u32).key)));
+        assert!(seen.insert(Contents::new(2).produced(0, 0, 0, 0).key));
+    }
+
+    #[test]
+    fn no_byte_value_is_common() {
+        let mut bytes = vec![0; 1 << 16];
+        Contents::new(9).untouched(0, 0).fill(0, &mut bytes);
+        let mut counts = [0_u32; 256];
+        bytes.iter().for_each(|byte| counts[usize::from(*byte)] += 1);
+        assert!(counts.iter().all(|count| (160..360).contains(count)));
+    }
+}

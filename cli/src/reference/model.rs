@@ -1,0 +1,291 @@
+//! Which row must be where, after the operations of a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::address::row_place;
+use super::content::Contents;
+use super::error::ReferenceError;
+use super::producer::{Piece, Producer, place_rows};
+use crate::manifest::{Family, Group, Manifest, Memory, Pool, Side};
+
+/// What a row slot must hold. The parts of a state are one row each and always change together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Row {
+    /// What was in this slot, in this memory, before the run.
+    Untouched {
+        /// The memory.
+        memory: Memory,
+        /// The block or page.
+        block: u32,
+        /// The row.
+        row: u32,
+    },
+    /// Zeros.
+    Zero,
+    /// A row of the producer, counted from the beginning of the request; hole rows of its last block included.
+    Produced {
+        /// The row.
+        row: u64,
+    },
+    /// A row that the engine computed.
+    Generated {
+        /// The token's position.
+        position: u64,
+        /// The step that computed it.
+        step: u64,
+    },
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untouched { memory, block, row } => {
+                write!(f, "what row {row} of {memory} block {block} held before the run")
+            }
+            Self::Zero => f.write_str("zeros"),
+            Self::Produced { row } => write!(f, "row {row} of the producer"),
+            Self::Generated { position, step } => {
+                write!(f, "the row of token {position}, computed in step {step}")
+            }
+        }
+    }
+}
+
+/// Which rows a lift copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copied {
+    /// All rows of the block.
+    Whole,
+    /// The first rows; the others stay as they are.
+    Exact {
+        /// How many.
+        rows: u32,
+    },
+    /// The first rows; the others become zeros.
+    ExactZeroed {
+        /// How many.
+        rows: u32,
+    },
+}
+
+/// A block that a group uses.
+#[derive(Debug)]
+pub struct Page {
+    pub group: usize,
+    pub rows: Vec<Row>,
+}
+
+/// What every byte of every pool must be.
+#[derive(Debug)]
+pub struct Model<'m> {
+    manifest: &'m Manifest,
+    contents: Contents,
+    /// By pool: the blocks that a group uses.
+    pages: Vec<BTreeMap<u32, Page>>,
+}
+
+impl<'m> Model<'m> {
+    /// Pools that nobody has touched.
+    #[must_use]
+    pub fn new(manifest: &'m Manifest, seed: u64) -> Self {
+        let pages = manifest.pools().iter().map(|_| BTreeMap::new()).collect();
+        Self { manifest, contents: Contents::new(seed), pages }
+    }
+
+    /// The contents that rows have.
+    #[must_use]
+    pub const fn contents(&self) -> Contents {
+        self.contents
+    }
+
+    /// The group with this number; the model only stores numbers that it got from a group.
+    pub(super) fn group(&self, index: usize) -> Option<&'m Group> {
+        self.manifest.groups().get(index)
+    }
+
+    pub(super) fn page(&self, pool: &Pool, block: u32) -> Option<&Page> {
+        self.pages.get(pool.index)?.get(&block)
+    }
+
+    /// The producer's block at a position of the request arrives, with all its rows. `put` receives the bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the producer has no such block, the destination is not the group's to use, or `put` fails.
+    pub fn land<E: From<ReferenceError>>(
+        &mut self,
+        producer: &Producer<'_>,
+        group: &Group,
+        position: u64,
+        (memory, block): (Memory, u32),
+        put: impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let first = position.saturating_mul(group.shape.rows.into());
+        let rows = self.rows(group, memory, block)?;
+        rows.iter_mut().zip(first..).for_each(|(slot, row)| *slot = Row::Produced { row });
+        producer.land(group, position, side(group, memory)?, block, put)
+    }
+
+    /// A host block is lifted into a page of the GPU.
+    ///
+    /// # Errors
+    ///
+    /// If a block is not the group's to use, or has fewer rows than are to be copied.
+    pub fn lift(
+        &mut self,
+        group: &Group,
+        block: u32,
+        page: u32,
+        copied: Copied,
+    ) -> Result<(), ReferenceError> {
+        let all = group.shape.rows;
+        let (copy, zero) = match copied {
+            Copied::Whole => (all, false),
+            Copied::Exact { rows } => (rows, false),
+            Copied::ExactZeroed { rows } => (rows, true),
+        };
+        if copy > all {
+            return Err(ReferenceError::NoRow { group: group.name.clone(), row: copy, rows: all });
+        }
+        for row in 0..copy {
+            self.copy(group, (Memory::Host, block, row), (Memory::Device, page, row))?;
+        }
+        for row in copy..if zero { all } else { copy } {
+            *self.row_mut(group, (Memory::Device, page, row))? = Row::Zero;
+        }
+        Ok(())
+    }
+
+    /// The engine writes the row of a token; for a state, all parts of it. `put` receives the bytes.
+    ///
+    /// # Errors
+    ///
+    /// If the slot is not the group's to write, or `put` fails.
+    pub fn write<E: From<ReferenceError>>(
+        &mut self,
+        group: &Group,
+        (page, row): (u32, u32),
+        (position, step): (u64, u64),
+        put: impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        *self.row_mut(group, (Memory::Device, page, row))? = Row::Generated { position, step };
+        let contents = self.contents;
+        place_rows(
+            group,
+            side(group, Memory::Device)?,
+            page,
+            row..row.saturating_add(1),
+            put,
+            |layer, segment, bytes| {
+                contents.generated(group.index, layer, segment, position, step).fill(0, bytes);
+            },
+        )
+    }
+
+    /// A row is mirrored from a page of the GPU to a host block.
+    ///
+    /// # Errors
+    ///
+    /// If either slot is not the group's to use.
+    pub fn mirror(&mut self, group: &Group, from: (u32, u32), to: (u32, u32)) -> Result<(), ReferenceError> {
+        self.copy(group, (Memory::Device, from.0, from.1), (Memory::Host, to.0, to.1))
+    }
+
+    /// A whole page of the GPU is copied to a host block.
+    ///
+    /// # Errors
+    ///
+    /// If either block is not the group's to use.
+    pub fn checkpoint(&mut self, group: &Group, page: u32, block: u32) -> Result<(), ReferenceError> {
+        (0..group.shape.rows).try_for_each(|row| self.mirror(group, (page, row), (block, row)))
+    }
+
+    /// What a slot must hold.
+    #[must_use]
+    pub fn row(&self, group: &Group, memory: Memory, block: u32, row: u32) -> Option<Row> {
+        let page = self.page(&group.side(memory)?.pool, block)?;
+        (page.group == group.index).then(|| page.rows.get(row as usize).copied())?
+    }
+
+    /// Whether every row of a block is of a token that was imported or computed: what a sealed block must be.
+    #[must_use]
+    pub fn is_complete(&self, group: &Group, memory: Memory, block: u32) -> bool {
+        let imported = match group.shape.family {
+            Family::Tokens { tokens_per_row } => {
+                self.manifest.span().imported_tokens / u64::from(tokens_per_row.max(1))
+            }
+            Family::Ring | Family::State => group.shape.rows.into(),
+        };
+        (0..group.shape.rows).all(|row| match self.row(group, memory, block, row) {
+            Some(Row::Produced { row }) => row < imported,
+            Some(Row::Generated { .. }) => true,
+            Some(Row::Untouched { .. } | Row::Zero) | None => false,
+        })
+    }
+
+    fn copy(
+        &mut self,
+        group: &Group,
+        from: (Memory, u32, u32),
+        to: (Memory, u32, u32),
+    ) -> Result<(), ReferenceError> {
+        let row = *self.row_mut(group, from)?;
+        *self.row_mut(group, to)? = row;
+        Ok(())
+    }
+
+    fn row_mut(
+        &mut self,
+        group: &Group,
+        (memory, block, row): (Memory, u32, u32),
+    ) -> Result<&mut Row, ReferenceError> {
+        let rows = self.rows(group, memory, block)?;
+        let error = ReferenceError::NoRow { group: group.name.clone(), row, rows: group.shape.rows };
+        rows.get_mut(row as usize).ok_or(error)
+    }
+
+    /// The rows of a block, which is the group's from now on.
+    fn rows(&mut self, group: &Group, memory: Memory, block: u32) -> Result<&mut Vec<Row>, ReferenceError> {
+        let pool = &side(group, memory)?.pool;
+        let no_block = || ReferenceError::NoBlock { pool: pool.name.clone(), block, blocks: pool.blocks };
+        if block >= pool.blocks {
+            return Err(no_block());
+        }
+        let page =
+            self.pages.get_mut(pool.index).ok_or_else(no_block)?.entry(block).or_insert_with(|| Page {
+                group: group.index,
+                rows: (0..group.shape.rows).map(|row| Row::Untouched { memory, block, row }).collect(),
+            });
+        if page.group == group.index {
+            Ok(&mut page.rows)
+        } else {
+            let owner =
+                self.manifest.groups().get(page.group).map_or_else(String::new, |group| group.name.clone());
+            let (pool, group) = (pool.name.clone(), group.name.clone());
+            Err(ReferenceError::OtherOwner { pool, block, owner, group })
+        }
+    }
+
+    /// The bytes of one segment of a row, as it must be.
+    pub(super) fn fill(&self, group: &Group, layer: u32, segment: usize, row: Row, bytes: &mut [u8]) {
+        match row {
+            Row::Zero => bytes.fill(0),
+            Row::Produced { row } => self.contents.produced(group.index, layer, segment, row).fill(0, bytes),
+            Row::Generated { position, step } => {
+                self.contents.generated(group.index, layer, segment, position, step).fill(0, bytes);
+            }
+            Row::Untouched { memory, block, row } => {
+                if let Some(side) = group.side(memory) {
+                    let place = row_place(group, side, layer, block, segment, row);
+                    self.contents.untouched(side.pool.index, place.extent).fill(place.offset, bytes);
+                }
+            }
+        }
+    }
+}
+
+/// The group's side in a memory.
+fn side(group: &Group, memory: Memory) -> Result<&Side, ReferenceError> {
+    group.side(memory).ok_or_else(|| ReferenceError::NoSide { group: group.name.clone(), memory })
+}
