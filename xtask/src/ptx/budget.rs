@@ -2,7 +2,7 @@
 
 use super::ptxas::Usage;
 
-/// More registers and fewer than 1024 threads fit a multiprocessor, which lane moves need.
+/// With more, 1024 threads no longer fit the 65,536 registers of a multiprocessor. Lane moves launch that many.
 const REGISTERS: u32 = 64;
 
 /// What is over budget, in words; nothing if all is within.

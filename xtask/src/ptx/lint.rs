@@ -1,5 +1,7 @@
 //! The structure that PTX must have, checked on its text: what no test on the CPU can see.
 
+use std::collections::BTreeMap;
+
 use super::entries;
 use super::recipe::{self, Architecture};
 use super::text::{Kernel, Module};
@@ -56,8 +58,7 @@ fn lines(module: &Module) -> Vec<String> {
 }
 
 fn body(kernel: &Kernel, bulk: bool) -> Vec<String> {
-    let mut wrong: Vec<String> =
-        kernel.statements.iter().filter_map(|statement| forbidden(statement)).collect();
+    let mut wrong = all_forbidden(kernel);
     let copies = kernel.mnemonics().any(|word| word.starts_with(BULK_COPY));
     match (bulk, copies) {
         (true, false) => wrong.push(format!("has no {BULK_COPY}, which is what it is for")),
@@ -70,21 +71,35 @@ fn body(kernel: &Kernel, bulk: bool) -> Vec<String> {
     wrong
 }
 
+/// What may not be in a kernel but is: of each kind the first statement, and how many there are.
+fn all_forbidden(kernel: &Kernel) -> Vec<String> {
+    let mut kinds: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
+    for statement in &kernel.statements {
+        if let Some(why) = forbidden(statement) {
+            let (_, count) = kinds.entry(why).or_insert((statement, 0));
+            *count = count.saturating_add(1);
+        }
+    }
+    let kinds = kinds.into_iter();
+    kinds.map(|(why, (first, count))| format!("{why}: `{first}` ({count} such)")).collect()
+}
+
 /// Why a statement may not be in a kernel, if it may not.
-fn forbidden(statement: &str) -> Option<String> {
+fn forbidden(statement: &str) -> Option<&'static str> {
     let word = statement.split_whitespace().next()?;
     let mut parts = word.split('.');
-    let why = match parts.next()? {
-        _ if statement.contains("__local_depot") => LOCAL,
+    match parts.next()? {
+        _ if statement.contains("__local_depot") => Some(LOCAL),
         // A directive, or a load or store of that space.
-        "" | "ld" | "st" | "cvta" if parts.any(|part| part == "local") => LOCAL,
-        "call" => "a call: something was not inlined",
+        "" | "ld" | "st" | "cvta" if parts.any(|part| part == "local") => Some(LOCAL),
+        "call" => Some("a call: something was not inlined"),
         // Waiting for the lanes of one warp is all that a kernel may do.
-        "bar" if parts.next() == Some("warp") => return None,
-        "bar" | "barrier" => "a block barrier: kernels must not block, and the compiler may duplicate it",
-        _ => return None,
-    };
-    Some(format!("`{statement}` is {why}"))
+        "bar" if parts.next() == Some("warp") => None,
+        "bar" | "barrier" => {
+            Some("a block barrier: kernels must not block, and the compiler may duplicate it")
+        }
+        _ => None,
+    }
 }
 
 /// Instructions that the module must hold in at least one kernel.

@@ -10,6 +10,9 @@ use serde::Serialize;
 
 use super::verdict::Verdict;
 
+/// Columns of the table where there is no terminal to ask.
+const WITHOUT_TERMINAL: u16 = 120;
+
 /// One step's result.
 #[derive(Debug, Serialize)]
 pub struct Line {
@@ -58,10 +61,16 @@ impl Report {
     pub fn print(&self) {
         let mut table = Table::new();
         table.set_content_arrangement(ContentArrangement::Dynamic);
+        if table.width().is_none() {
+            table.set_width(WITHOUT_TERMINAL);
+        }
         table.set_header(["step", "outcome", "seconds", "remarks"]);
         for line in &self.steps {
             let seconds = format!("{:.1}", line.seconds);
-            table.add_row([line.name, line.verdict.word(), &seconds, &line.verdict.detail()]);
+            let detail = line.verdict.detail();
+            // The rest was shown when the step ended.
+            let remarks = detail.lines().next().unwrap_or_default();
+            table.add_row([line.name, line.verdict.word(), &seconds, remarks]);
         }
         println!("\n{table}");
         if self.strict && self.skipped > 0 {
