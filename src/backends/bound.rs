@@ -1,0 +1,213 @@
+//! A geometry bound to a backend: its tables in memory that kernels read, and the two things that are done with them.
+//!
+//! This is where checked plans become addresses. A plan can only be made by the planner ([`Plan`] is sealed), which
+//! proves that its jobs stay inside the geometry's regions and that no destination meets another destination or a
+//! source; a registry proves that these regions are memory. Together they are what the kernels ask for.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use pagelift_abi as abi;
+use pagelift_planner::geometry::{Geometry, Memory, Region};
+use pagelift_planner::plan::{Direction, PagePlan, Plan, RowPlan, Staging};
+use zerocopy::{Immutable, IntoBytes};
+
+use super::{Backend, Buffer};
+use crate::error::{BackendError, Error, LaunchError, MemoryError};
+use crate::memory::Registry;
+
+/// Addresses of everything that a launch reads besides pools.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses {
+    table: u64,
+    routes: u64,
+    segments: u64,
+    bases: u64,
+    progress: u64,
+    maps: u64,
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<D> Sealed for pagelift_planner::plan::PagePlan<D> {}
+    impl<D> Sealed for pagelift_planner::plan::RowPlan<D> {}
+}
+
+/// Plans that a kernel carries out: page plans by `pagelift_copy_pages`, row plans by `pagelift_copy_rows`.
+pub trait Launchable: Plan + sealed::Sealed {
+    /// Launches the kernel of this kind of plan.
+    ///
+    /// # Safety
+    /// 1. The conditions of [`Backend::copy_pages`] or [`Backend::copy_rows`] hold for tables at these addresses.
+    ///
+    /// # Errors
+    /// Those of the backend.
+    #[doc(hidden)]
+    unsafe fn launch(
+        backend: &impl Backend,
+        workers: Option<NonZeroU32>,
+        at: Addresses,
+    ) -> Result<(), BackendError>;
+}
+
+impl<D: Direction> Launchable for PagePlan<D> {
+    unsafe fn launch(
+        backend: &impl Backend,
+        workers: Option<NonZeroU32>,
+        at: Addresses,
+    ) -> Result<(), BackendError> {
+        let Addresses { table, routes, segments, bases, progress, .. } = at;
+        // SAFETY: (1) is ours.
+        unsafe { backend.copy_pages(workers, abi::PagesArgs { table, routes, segments, bases, progress }) }
+    }
+}
+
+impl<D: Direction> Launchable for RowPlan<D> {
+    unsafe fn launch(
+        backend: &impl Backend,
+        workers: Option<NonZeroU32>,
+        at: Addresses,
+    ) -> Result<(), BackendError> {
+        let Addresses { table, routes, segments, bases, progress, maps } = at;
+        // SAFETY: (1) is ours.
+        unsafe {
+            backend.copy_rows(workers, abi::RowsArgs { table, routes, segments, bases, progress, maps })
+        }
+    }
+}
+
+/// A geometry's tables, and one job table, in memory that kernels read.
+#[derive(Debug)]
+pub(crate) struct Bound<B> {
+    backend: B,
+    geometry: Arc<Geometry>,
+    /// The registry that it was bound to, and its version when the pools were last looked for.
+    registry: (u64, u64),
+    /// Arrays of the staged plan: they must be registered when it is launched.
+    arrays: Vec<Region>,
+    /// Routes, segment pairs and bases: held so that their addresses stay good.
+    _tables: [Buffer; 3],
+    table: Buffer,
+    _progress: Buffer,
+    _maps: Buffer,
+    addresses: Addresses,
+}
+
+impl<B: Backend> Bound<B> {
+    /// Uploads the geometry, and makes room for tables of `table_bytes` bytes.
+    pub fn new(
+        backend: B,
+        memory: &Registry,
+        geometry: &Arc<Geometry>,
+        table_bytes: usize,
+    ) -> Result<Self, Error> {
+        memory.check_pools(geometry)?;
+        let routes = upload(&backend, geometry.routes())?;
+        let segments = upload(&backend, geometry.segments())?;
+        let bases = upload(&backend, geometry.bases())?;
+        let maps = upload(&backend, &vec![abi::NONE; geometry.map_entries() as usize])?;
+        let table = backend.allocate(Memory::Device, table_bytes as u64)?;
+        let progress = backend.allocate(Memory::Device, size_of::<abi::Progress>() as u64)?;
+        let addresses = Addresses {
+            table: table.address(),
+            routes: routes.address(),
+            segments: segments.address(),
+            bases: bases.address(),
+            progress: progress.address(),
+            maps: maps.address(),
+        };
+        Ok(Self {
+            backend,
+            geometry: Arc::clone(geometry),
+            registry: memory.stamp(),
+            arrays: Vec::with_capacity(64),
+            _tables: [routes, segments, bases],
+            table,
+            _progress: progress,
+            _maps: maps,
+            addresses,
+        })
+    }
+
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// Room for a table.
+    pub fn table_bytes(&self) -> usize {
+        self.table.bytes().len()
+    }
+
+    /// Refuses a plan of another geometry, or arrays that are not registered. Nothing has changed then.
+    pub fn check<P: Plan>(&mut self, memory: &Registry, plan: &P) -> Result<(), Error> {
+        if !Arc::ptr_eq(plan.geometry(), &self.geometry) {
+            return Err(LaunchError::OtherGeometry.into());
+        }
+        self.check_registry(memory)?;
+        for array in plan.arrays() {
+            check_array(memory, array)?;
+        }
+        Ok(())
+    }
+
+    /// Encodes a checked plan into `slot`, copies it into the table, and applies its page-map changes.
+    pub fn load<P: Plan>(&mut self, plan: &P, staging: Staging, slot: &mut Buffer) -> Result<(), Error> {
+        let used = plan.encode(staging, slot.bytes_mut())?;
+        let (from, to) = (slot.bytes().get(..used), self.table.bytes_mut().get_mut(..used));
+        let (Some(from), Some(to)) = (from, to) else {
+            let room = self.table.bytes().len();
+            return Err(LaunchError::TableTooSmall { needed: used, room }.into());
+        };
+        to.copy_from_slice(from);
+        self.arrays.clear();
+        self.arrays.extend(plan.arrays());
+        let entries = u64::from(self.geometry.map_entries());
+        let Addresses { table, maps, .. } = self.addresses;
+        // SAFETY: (1) the table was just written by a planner's plan for this geometry, whose maps have that many
+        // entries; both buffers are ours, and `&mut self` keeps everybody else away.
+        Ok(unsafe { self.backend.apply_map(abi::MapArgs { table, maps, entries }) }?)
+    }
+
+    /// Launches the kernel of `P` on the table.
+    pub fn launch<P: Launchable>(
+        &mut self,
+        memory: &mut Registry,
+        workers: Option<NonZeroU32>,
+    ) -> Result<(), Error> {
+        self.check_registry(memory)?;
+        for array in &self.arrays {
+            check_array(memory, *array)?;
+        }
+        // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
+        // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
+        // keeps everybody else away from them. (2) The planner refuses plans whose destinations meet another
+        // destination or a source. (3) Launches of this progress word come through `&mut self`, one after the other.
+        Ok(unsafe { P::launch(&self.backend, workers, self.addresses) }?)
+    }
+
+    /// Refuses another registry, and one that has lost a pool.
+    fn check_registry(&mut self, memory: &Registry) -> Result<(), Error> {
+        let (id, version) = memory.stamp();
+        if id != self.registry.0 {
+            return Err(LaunchError::OtherRegistry.into());
+        }
+        if version != self.registry.1 {
+            memory.check_pools(&self.geometry)?;
+            self.registry.1 = version;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses an array that is not registered device memory.
+fn check_array(memory: &Registry, array: Region) -> Result<(), MemoryError> {
+    memory.check(Memory::Device, array, || "an array of a row binding".into())
+}
+
+/// Copies a table into memory that kernels read.
+fn upload<T: IntoBytes + Immutable>(backend: &impl Backend, entries: &[T]) -> Result<Buffer, Error> {
+    let bytes = entries.as_bytes();
+    let mut buffer = backend.allocate(Memory::Device, bytes.len() as u64)?;
+    buffer.bytes_mut().copy_from_slice(bytes);
+    Ok(buffer)
+}

@@ -1,0 +1,104 @@
+//! The kernels on worker threads, one lane a warp.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift_device::{Kernel, emulation};
+use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows};
+use pagelift_planner::geometry::Memory;
+use rayon::prelude::*;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+
+use super::{Backend, Buffer};
+use crate::error::{BackendError, Error};
+
+/// Warps for each thread: units are of uneven size, and a thread that is done early takes another warp.
+const WARPS_PER_THREAD: usize = 4;
+
+/// Runs kernels on the CPU. 'Device' memory is ordinary memory; a launch is complete when the call returns.
+///
+/// ```
+/// use pagelift::backends::{Backend, Cpu};
+/// assert_eq!(Cpu::with_threads(1)?.name(), "cpu");
+/// # Ok::<(), pagelift::Error>(())
+/// ```
+pub struct Cpu {
+    threads: ThreadPool,
+}
+
+impl Cpu {
+    /// Uses a thread for each processor.
+    ///
+    /// # Errors
+    /// [`BackendError::Threads`] where they cannot be started.
+    pub fn new() -> Result<Self, Error> {
+        Self::with_threads(0)
+    }
+
+    /// Uses `threads` threads; 0 means one for each processor.
+    ///
+    /// # Errors
+    /// [`BackendError::Threads`] where they cannot be started.
+    pub fn with_threads(threads: usize) -> Result<Self, Error> {
+        let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("pagelift-{i}"));
+        let pool = builder.build();
+        let threads = pool.map_err(|cause| BackendError::Threads { threads, cause: cause.to_string() })?;
+        Ok(Self { threads })
+    }
+
+    /// Runs a kernel with the workers that are there, or fewer.
+    ///
+    /// # Safety
+    /// 1. The conditions of the kernel hold for `args` until this returns.
+    unsafe fn run<K: Kernel>(&self, workers: Option<NonZeroU32>, args: K::Args) {
+        let threads = self.threads.current_num_threads();
+        let all = u32::try_from(threads.saturating_mul(WARPS_PER_THREAD)).unwrap_or(u32::MAX);
+        let warps = workers.map_or(all, |workers| workers.get().min(all));
+        if threads == 1 || warps == 1 {
+            // SAFETY: (1) is ours; a launch of one warp has run when its warp has.
+            unsafe { emulation::run_warp::<K>(0, 1, args) };
+            return;
+        }
+        self.threads.install(|| {
+            (0..warps).into_par_iter().for_each(|warp| {
+                // SAFETY: (1) is ours: all warps are done before we return; (2) each index is run once.
+                unsafe { emulation::run_warp::<K>(warp, warps, args) }
+            });
+        });
+    }
+}
+
+impl Backend for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
+        Buffer::zeroed(place, bytes)
+    }
+
+    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { self.run::<pagelift_copy_pages>(workers, args) };
+        Ok(())
+    }
+
+    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { self.run::<pagelift_copy_rows>(workers, args) };
+        Ok(())
+    }
+
+    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours. Changes are few: one worker.
+        unsafe { self.run::<pagelift_apply_map>(Some(NonZeroU32::MIN), args) };
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Cpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cpu({} threads)", self.threads.current_num_threads())
+    }
+}

@@ -1,0 +1,60 @@
+//! The kernels on one thread, in any launch shape and any order of threads: for tests.
+
+use std::num::NonZeroU32;
+
+use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift_device::emulation::{self, Shape};
+use pagelift_kernels::{
+    pagelift_apply_map, pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows,
+};
+use pagelift_planner::geometry::Memory;
+
+use super::{Backend, Buffer};
+use crate::error::{BackendError, Error};
+
+/// Runs kernels as a GPU would: 32 lanes a warp, alignment asserted, bulk copies as late as they may come.
+///
+/// It panics where a kernel breaks a rule that a GPU would punish with a fault, so it is for tests.
+#[derive(Clone, Copy, Debug)]
+pub struct Emulated {
+    /// Blocks of a launch, warps of a block, lanes of a warp.
+    pub shape: Shape,
+    /// Decides the order of threads.
+    pub seed: u64,
+    /// Whether pages are copied by bulk rings.
+    pub bulk: bool,
+}
+
+impl Backend for Emulated {
+    fn name(&self) -> &'static str {
+        "emulated"
+    }
+
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
+        Buffer::zeroed(place, bytes)
+    }
+
+    unsafe fn copy_pages(&self, _workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours; rings need no shared memory here.
+        unsafe {
+            if self.bulk {
+                emulation::run::<pagelift_copy_pages_bulk>(self.shape, self.seed, args);
+            } else {
+                emulation::run::<pagelift_copy_pages>(self.shape, self.seed, args);
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn copy_rows(&self, _workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { emulation::run::<pagelift_copy_rows>(self.shape, self.seed, args) };
+        Ok(())
+    }
+
+    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { emulation::run::<pagelift_apply_map>(self.shape, self.seed, args) };
+        Ok(())
+    }
+}

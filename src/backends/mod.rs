@@ -1,0 +1,108 @@
+//! What runs kernels.
+//!
+//! | backend | runs on | for |
+//! |---|---|---|
+//! | [`Cpu`] | worker threads, one lane a warp | machines without a GPU; the default there |
+//! | [`Emulated`] | one thread, any launch shape, any order of threads | tests |
+//!
+//! Backends know kernels and addresses; what they may be asked to do was decided by a plan and checked by a
+//! [`crate::launcher::Launcher`].
+
+mod bound;
+mod buffer;
+mod cpu;
+mod emulated;
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift_planner::geometry::Memory;
+
+pub(crate) use bound::Bound;
+pub use bound::Launchable;
+pub use buffer::Buffer;
+pub use cpu::Cpu;
+pub use emulated::Emulated;
+
+use crate::error::{BackendError, Error};
+
+/// Runs the kernels of pagelift.
+pub trait Backend: fmt::Debug {
+    /// Its name, as `--backend` takes it.
+    fn name(&self) -> &'static str;
+
+    /// Allocates zeroed, page-aligned memory that kernels can reach.
+    ///
+    /// # Errors
+    /// Where there is no room for it.
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error>;
+
+    /// Runs `pagelift_copy_pages`, with at most `workers` workers where that is said.
+    ///
+    /// # Safety
+    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_pages()`] hold for `args`, until the launch is complete.
+    ///
+    /// # Errors
+    /// Where it cannot be launched; then nothing was.
+    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError>;
+
+    /// Runs `pagelift_copy_rows`, with at most `workers` workers where that is said.
+    ///
+    /// # Safety
+    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_rows()`] hold for `args`, until the launch is complete.
+    ///
+    /// # Errors
+    /// Where it cannot be launched; then nothing was.
+    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError>;
+
+    /// Runs `pagelift_apply_map`.
+    ///
+    /// # Safety
+    /// 1. The conditions of [`pagelift_kernels::pagelift_apply_map()`] hold for `args`, until the launch is complete.
+    ///
+    /// # Errors
+    /// Where it cannot be launched; then nothing was.
+    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError>;
+}
+
+/// Which backend is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The best one that this build and this machine have.
+    #[default]
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda,
+}
+
+/// A backend, and why it was taken.
+#[derive(Debug)]
+pub struct Opened {
+    /// The backend.
+    pub backend: Cpu,
+    /// In words.
+    pub reason: &'static str,
+}
+
+/// Opens the wanted backend.
+///
+/// ```
+/// use pagelift::backends::{Backend, Choice, open};
+/// assert_eq!(open(Choice::Cpu)?.backend.name(), "cpu");
+/// assert!(open(Choice::Cuda).is_err());
+/// # Ok::<(), pagelift::Error>(())
+/// ```
+///
+/// # Errors
+/// [`BackendError::NotBuilt`] for a backend that this build does not have.
+pub fn open(choice: Choice) -> Result<Opened, Error> {
+    let reason = match choice {
+        Choice::Auto => "this build has no CUDA backend, so the CPU runs the kernels",
+        Choice::Cpu => "asked for",
+        Choice::Cuda => return Err(BackendError::NotBuilt { name: "cuda", instead: "cpu" }.into()),
+    };
+    Ok(Opened { backend: Cpu::new()?, reason })
+}

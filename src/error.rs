@@ -1,0 +1,124 @@
+//! One error over all domains.
+
+use pagelift_planner::error::{GeometryError, LayoutError, PlanError, SpanError};
+use pagelift_planner::id::Ticket;
+use thiserror::Error as ThisError;
+
+/// Anything that can go wrong in this crate. The variant says in which domain.
+///
+/// ```
+/// use pagelift::error::MemoryError;
+/// let error = pagelift::Error::from(MemoryError::Released);
+/// assert!(error.to_string().contains("released"));
+/// ```
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A layout that cannot be.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
+    /// Prompt arithmetic that cannot be.
+    #[error(transparent)]
+    Span(#[from] SpanError),
+    /// Pools, sides or groups that do not fit together.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// A plan that may not be.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// Memory that is not there.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A launcher that cannot take a plan.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A backend that cannot run.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+}
+
+/// Memory that is not there.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// A region that was released, or belongs to another registry.
+    #[error("the region was released, or belongs to another registry")]
+    Released,
+    /// Memory that kernels would touch and that is not registered.
+    #[error(
+        "{what} needs {place} memory {start:#x}..{end:#x}, which is not registered; allocate or adopt it first"
+    )]
+    Unregistered {
+        /// Which pool or array.
+        what: String,
+        /// `host` or `device`.
+        place: &'static str,
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
+    /// Not enough memory.
+    #[error("{bytes} bytes of {place} memory cannot be allocated")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+        /// `host` or `device`.
+        place: &'static str,
+    },
+}
+
+/// A launcher that cannot take a plan.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The plan was made for another geometry than the launcher was bound to.
+    #[error("the plan belongs to another geometry than this launcher was bound to")]
+    OtherGeometry,
+    /// The registry is another one than the launcher was bound to.
+    #[error("the registry is another one than this launcher was bound to")]
+    OtherRegistry,
+    /// The plan may outgrow the table.
+    #[error(
+        "the plan's table has {needed} bytes at capacity, the launcher's has {room}; bind one with the same capacity"
+    )]
+    TableTooSmall {
+        /// Bytes of the plan's table.
+        needed: usize,
+        /// Bytes of the launcher's.
+        room: usize,
+    },
+    /// Every staging slot holds a plan that may still run.
+    #[error("all {slots} staging slots are in flight; launch, or wait until {oldest} is done")]
+    RingFull {
+        /// Slots of the ring.
+        slots: u32,
+        /// The ticket that is waited for.
+        oldest: Ticket,
+    },
+    /// A ring needs a slot.
+    #[error("a launcher needs at least 1 staging slot")]
+    NoSlots,
+}
+
+/// A backend that cannot run.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// This build has no such backend.
+    #[error("this build has no `{name}` backend; use `{instead}`")]
+    NotBuilt {
+        /// The backend asked for.
+        name: &'static str,
+        /// One that is there.
+        instead: &'static str,
+    },
+    /// Worker threads could not be started.
+    #[error("{threads} worker threads cannot be started: {cause}")]
+    Threads {
+        /// Threads asked for.
+        threads: usize,
+        /// What the system said.
+        cause: String,
+    },
+}

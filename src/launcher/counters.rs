@@ -1,0 +1,51 @@
+//! What a launcher has done.
+
+use pagelift_planner::quantity::Bytes;
+
+use super::ring::Totals;
+
+/// Sums since a launcher was bound. They are software accounting: what plans said, and what kernels reported, not what
+/// a bus was seen to carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Plans staged.
+    pub staged: u64,
+    /// Launches made, those that had nothing to do included.
+    pub launches: u64,
+    /// Jobs of the staged plans.
+    pub jobs: u64,
+    /// Bytes of the staged plans, in the direction of the launcher; `None` where only the device knows (row plans).
+    pub bytes: Option<u64>,
+    /// Plans that were carried out.
+    pub done: u64,
+    /// Plans that were overwritten before they ran.
+    pub superseded: u64,
+    /// Rows mirrored.
+    pub rows: u64,
+    /// Slot-mapping entries rightly skipped.
+    pub skipped: u64,
+    /// Bad entries met on the device.
+    pub bad: u64,
+}
+
+impl Counters {
+    pub(super) fn staged(&mut self, jobs: usize, bytes: Option<Bytes>) {
+        self.staged += 1;
+        self.jobs += jobs as u64;
+        if let Some(bytes) = bytes {
+            self.bytes = Some(self.bytes.unwrap_or(0).saturating_add(bytes.get()));
+        }
+    }
+
+    pub(super) fn launched(&mut self) {
+        self.launches += 1;
+    }
+
+    /// Together with what kernels reported.
+    pub(super) fn with(mut self, totals: Totals) -> Self {
+        let Totals { settled, superseded, bad, rows, skipped } = totals;
+        (self.done, self.superseded, self.rows, self.skipped, self.bad) =
+            (settled, superseded, rows, skipped, bad);
+        self
+    }
+}

@@ -1,0 +1,124 @@
+//! Stages plans and launches them.
+//!
+//! A launcher has one job table at a fixed address and a ring of staging slots. [`Launcher::stage`] encodes a plan into
+//! a free slot and copies it into the table; [`Launcher::launch`] runs the kernel on whatever the table holds. A staged
+//! plan takes effect in exactly one launch: the kernel remembers the last ticket that it carried out.
+//!
+//! | ticket | means |
+//! |---|---|
+//! | [`Pending`](TicketState::Pending) | staged; a launch has not finished with it |
+//! | [`Done`](TicketState::Done) | carried out, and visible to the host |
+//! | [`Superseded`](TicketState::Superseded) | overwritten before a launch saw it: plan its work again |
+
+mod counters;
+mod ring;
+
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+use pagelift_planner::id::Ticket;
+use pagelift_planner::plan::Staging;
+
+pub use counters::Counters;
+pub use ring::{Report, TicketState};
+
+use crate::backends::{Backend, Bound, Launchable};
+use crate::error::{Error, LaunchError};
+use crate::memory::Registry;
+use ring::Ring;
+
+/// How a launcher stages and launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LauncherOptions {
+    /// Staging slots: how many plans may be in flight.
+    pub slots: u32,
+    /// The most workers that a launch may use (multiprocessors of a GPU, warps on a CPU); `None` leaves it to the
+    /// backend.
+    pub workers: Option<NonZeroU32>,
+    /// Whether a staged plan runs in every launch until the next one is staged, and not only in the first.
+    pub repeat: bool,
+}
+
+impl Default for LauncherOptions {
+    /// Four slots, so that the host may be two steps ahead; workers as the backend likes; each plan once.
+    fn default() -> Self {
+        Self { slots: 4, workers: None, repeat: false }
+    }
+}
+
+/// Launches plans of type `P` on backend `B`.
+///
+/// See the crate's example. Its methods take `&mut self` and the registry: one launch at a time, and nothing else
+/// touches registered memory meanwhile.
+#[derive(Debug)]
+pub struct Launcher<B, P> {
+    bound: Bound<B>,
+    ring: Ring,
+    options: LauncherOptions,
+    counters: Counters,
+    plan: PhantomData<fn(P)>,
+}
+
+impl<B: Backend, P: Launchable> Launcher<B, P> {
+    /// Binds a launcher for plans with the geometry and the capacity of `plan`.
+    ///
+    /// # Errors
+    /// Where a pool of the geometry is not registered, there is no memory for the tables, or `slots` is 0.
+    pub fn bind(backend: B, memory: &Registry, plan: &P, options: LauncherOptions) -> Result<Self, Error> {
+        let table_bytes = plan.table_bytes();
+        let bound = Bound::new(backend, memory, plan.geometry(), table_bytes)?;
+        let ring = Ring::new(bound.backend(), options.slots, table_bytes)?;
+        Ok(Self { bound, ring, options, counters: Counters::default(), plan: PhantomData })
+    }
+
+    /// Stages a plan: the next launch carries it out. A plan staged before and not launched yet is superseded.
+    ///
+    /// Page-map changes take effect at once, whatever becomes of the plan.
+    ///
+    /// # Errors
+    /// Where the plan has another geometry or outgrows the table, an array it reads is not registered, or every
+    /// staging slot is in flight. Nothing has changed then.
+    pub fn stage(&mut self, memory: &Registry, plan: &mut P) -> Result<Ticket, Error> {
+        let (needed, room) = (plan.table_bytes(), self.bound.table_bytes());
+        if needed > room {
+            return Err(LaunchError::TableTooSmall { needed, room }.into());
+        }
+        self.bound.check(memory, plan)?;
+        let repeat = self.options.repeat;
+        let bound = &mut self.bound;
+        let ticket = self.ring.stage(|ticket, completion, slot| {
+            bound.load(plan, Staging { ticket, completion, repeat }, slot)
+        })?;
+        plan.staged();
+        self.counters.staged(plan.jobs(), plan.bytes());
+        Ok(ticket)
+    }
+
+    /// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing.
+    ///
+    /// # Errors
+    /// Where the registry has lost a pool or an array since, or the backend cannot launch. Nothing ran then.
+    pub fn launch(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        self.bound.launch::<P>(memory, self.options.workers)?;
+        self.counters.launched();
+        Ok(())
+    }
+
+    /// What became of a ticket.
+    #[must_use]
+    pub fn state(&self, ticket: Ticket) -> TicketState {
+        self.ring.state(ticket)
+    }
+
+    /// What this launcher has done.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters.with(self.ring.totals())
+    }
+
+    /// The backend.
+    #[must_use]
+    pub fn backend(&self) -> &B {
+        self.bound.backend()
+    }
+}
