@@ -67,11 +67,14 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// No claims, with room for `capacity` of them.
+    /// No claims, with room for `capacity` reads and writes. Blocks that are held need a record once at most, so that
+    /// planning never allocates again.
     pub fn new(geometry: &Geometry, capacity: usize) -> Self {
         let blocks = |pool: &crate::geometry::Pool| usize::try_from(pool.blocks()).unwrap_or(0);
-        let stamps = geometry.pools.iter().map(|pool| vec![Stamp::default(); blocks(pool)]).collect();
-        Self { generation: 1, stamps, records: Vec::with_capacity(capacity) }
+        let stamps: Vec<_> =
+            geometry.pools.iter().map(|pool| vec![Stamp::default(); blocks(pool)]).collect();
+        let room = stamps.iter().fold(capacity, |room, stamps| room.saturating_add(stamps.len()));
+        Self { generation: 1, stamps, records: Vec::with_capacity(room) }
     }
 
     /// Forgets all claims.
@@ -113,6 +116,10 @@ impl Claims {
         if stamp.generation == self.generation {
             if stamp.group != claim.group.get() {
                 return Err(Conflict::OtherGroup(GroupId::new(stamp.group)));
+            }
+            if usage == Use::Hold {
+                // That the block belongs to the group is known already.
+                return Ok(());
             }
             previous = stamp.last;
             let mut at = previous;

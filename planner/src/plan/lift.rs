@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::claims::Use;
 use super::direction::HostToDevice;
 use super::pages::{PagePlan, Piece};
 use crate::error::PlanError;
@@ -127,15 +128,17 @@ impl PagePlan<HostToDevice> {
             TailRows::Whole => 0,
             TailRows::Exact | TailRows::ExactZeroed => complete,
         };
-        if copied == 0 {
-            self.hold(lifting.id, Memory::Host, &[tail])?;
-        }
-        self.push(lifting.id, &[tail], &[page], Piece { first_row: 0, rows: copied, zero: false })?;
+        let piece = Piece { first_row: 0, rows: copied, zero: false };
+        self.add(lifting.id, &[tail], &[page], piece)?;
         if lifting.mode == TailRows::ExactZeroed {
             let after = Piece { first_row: complete, rows: rows.saturating_sub(complete), zero: true };
-            self.push(lifting.id, &[tail], &[page], after)?;
+            self.add(lifting.id, &[tail], &[page], after)?;
         }
-        Ok(())
+        let usage = if copied == 0 { Use::Hold } else { Use::Read };
+        self.claim(lifting.id, Memory::Host, tail.get(), piece, usage)?;
+        // All of the page is this import's, however little is lifted: the decoder writes the rest of it.
+        let all = Piece { first_row: 0, rows, zero: false };
+        self.claim(lifting.id, Memory::Device, page.get(), all, Use::Write)
     }
 
     /// A ring's or state's one page.

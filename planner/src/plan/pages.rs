@@ -136,8 +136,25 @@ impl<D: Direction> PagePlan<D> {
         own.ok_or(PlanError::ForeignGroup { group: id })
     }
 
-    /// Adds one job: `piece` of each pair of blocks.
+    /// Adds one job, `piece` of each pair of blocks, and claims what it reads and writes.
     pub(super) fn push<S: BlockId, T: BlockId>(
+        &mut self,
+        id: GroupId,
+        sources: &[S],
+        destinations: &[T],
+        piece: Piece,
+    ) -> Result<(), PlanError> {
+        // Capacity comes first, so that there are never more claims than room was made for.
+        self.add(id, sources, destinations, piece)?;
+        for (source, destination) in sources.iter().zip(destinations) {
+            self.claim(id, D::SOURCE, source.raw(), piece, Use::Read)?;
+            self.claim(id, D::DESTINATION, destination.raw(), piece, Use::Write)?;
+        }
+        Ok(())
+    }
+
+    /// Adds one job whose rows the caller claims; none where there is nothing to copy.
+    pub(super) fn add<S: BlockId, T: BlockId>(
         &mut self,
         id: GroupId,
         sources: &[S],
@@ -149,22 +166,12 @@ impl<D: Direction> PagePlan<D> {
         }
         let geometry = Arc::clone(&self.geometry);
         let group = geometry.group(id).ok_or(PlanError::ForeignGroup { group: id })?;
-        let route = match D::DESTINATION {
-            Memory::Device => group.to_device,
-            Memory::Host => group.to_host,
+        let route = match (D::SOURCE, D::DESTINATION) {
+            (Memory::Host, Memory::Device) => group.to_device,
+            (Memory::Device, Memory::Host) => group.to_host,
+            (Memory::Host, Memory::Host) | (Memory::Device, Memory::Device) => None,
         };
-        let no_route = |side: Memory| PlanError::NoRoute {
-            group: group.name.clone(),
-            side: side.name(),
-            direction: D::NAME,
-        };
-        let route = route.ok_or_else(|| no_route(D::SOURCE))?;
-        for (source, destination) in sources.iter().zip(destinations) {
-            if !piece.zero {
-                self.claim(group, id, D::SOURCE, source.raw(), piece, Use::Read)?;
-            }
-            self.claim(group, id, D::DESTINATION, destination.raw(), piece, Use::Write)?;
-        }
+        let route = route.ok_or_else(|| no_route(group, D::NAME))?;
         let (source, destination, list) = match (sources, destinations) {
             ([source], [destination]) => (source.raw(), destination.raw(), 0),
             _ => {
@@ -210,10 +217,9 @@ impl<D: Direction> PagePlan<D> {
         memory: Memory,
         blocks: &[B],
     ) -> Result<(), PlanError> {
-        let geometry = Arc::clone(&self.geometry);
-        let group = geometry.group(id).ok_or(PlanError::ForeignGroup { group: id })?;
-        let piece = Piece { first_row: 0, rows: group.rows().get(), zero: false };
-        blocks.iter().try_for_each(|block| self.claim(group, id, memory, block.raw(), piece, Use::Hold))
+        let rows = self.geometry.group(id).map_or(0, |group| group.rows().get());
+        let piece = Piece { first_row: 0, rows, zero: false };
+        blocks.iter().try_for_each(|block| self.claim(id, memory, block.raw(), piece, Use::Hold))
     }
 
     /// First entry and number of entries of a block list that fits.
@@ -231,15 +237,15 @@ impl<D: Direction> PagePlan<D> {
     }
 
     /// Claims rows of one block, and says what is wrong in the plan's words.
-    fn claim(
+    pub(super) fn claim(
         &mut self,
-        group: &Group,
         id: GroupId,
         memory: Memory,
         block: u32,
         piece: Piece,
         usage: Use,
     ) -> Result<(), PlanError> {
+        let group = self.geometry.group(id).ok_or(PlanError::ForeignGroup { group: id })?;
         let pool = pool_at(group, memory).ok_or_else(|| PlanError::NoRoute {
             group: group.name.clone(),
             side: memory.name(),
@@ -296,6 +302,17 @@ fn units_of_block(geometry: &Geometry, route: u32, rows: u32) -> u64 {
         geometry.tables.segments.iter().skip(index(route.first_segment)).take(index(route.segments));
     let layer = segments.fold(0_u64, |sum, pair| sum.saturating_add(pair.chunks(rows)));
     layer.saturating_mul(u64::from(route.layers))
+}
+
+/// What a group lacks that cannot be copied in that direction.
+pub(super) fn no_route(group: &Group, direction: &'static str) -> PlanError {
+    let side = match (group.host_pool(), group.device_pool()) {
+        (None, None) => "host or device",
+        (None, Some(_)) => "host",
+        (Some(_), None) => "device",
+        (Some(_), Some(_)) => "second device",
+    };
+    PlanError::NoRoute { group: group.name.clone(), side, direction }
 }
 
 pub(super) fn capacity_error(what: &'static str, needed: u64, capacity: u32) -> PlanError {
