@@ -79,8 +79,9 @@ impl Report {
         println!("{}", self.counts());
     }
 
-    /// Prints one JSON object for a program.
+    /// Prints one JSON object for a program, and the counts where a person may be looking.
     pub fn print_json(&self) -> Result<()> {
+        eprintln!("{}", self.counts());
         println!("{}", serde_json::to_string(self)?);
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use cargo_metadata::Message;
 use serde_json::Value;
+use walkdir::WalkDir;
 
 use crate::process;
 use crate::test::Verdict;
@@ -28,7 +29,8 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
         for mode in MODES {
             for tokens in TOKENS {
                 let start = Instant::now();
-                let what = format!("{} --mode {mode} --generate {tokens}", manifest.display());
+                let shown = manifest.strip_prefix(workspace.root()).unwrap_or(manifest).display();
+                let what = format!("{shown} --mode {mode} --generate {tokens}");
                 runs = runs.saturating_add(1);
                 match restore(&program, manifest, mode, *tokens) {
                     Ok(()) => eprintln!("{what}: verified in {:.1} s", start.elapsed().as_secs_f64()),
@@ -61,12 +63,15 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     bail!("cargo built no program")
 }
 
+/// All manifests in a folder and the folders below it.
 fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
-    let entries = folder.read_dir().with_context(|| format!("could not list {}", folder.display()))?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
-    let json = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "json");
-    let mut manifests: Vec<PathBuf> = paths.into_iter().filter(json).collect();
-    manifests.sort();
+    let mut manifests = Vec::new();
+    for entry in WalkDir::new(folder).sort_by_file_name() {
+        let path = entry.with_context(|| format!("could not list {}", folder.display()))?.into_path();
+        if path.extension().is_some_and(|extension| extension == "json") {
+            manifests.push(path);
+        }
+    }
     if manifests.is_empty() {
         bail!("{} holds no manifest", folder.display());
     }
