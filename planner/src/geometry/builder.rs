@@ -42,7 +42,8 @@ impl GeometryBuilder {
     /// Adds a pool.
     ///
     /// # Errors
-    /// Where its name is taken, it has no blocks, or a region is empty or ends past 64 bits.
+    /// Where its name is taken, it has no blocks or more than 2³¹, or a region is empty, ends past 64 bits or shares
+    /// bytes with another of the pool.
     pub fn pool(&mut self, spec: PoolSpec) -> Result<PoolId, GeometryError> {
         if self.pools.iter().any(|pool| pool.spec.name == spec.name) {
             return Err(GeometryError::NameTwice { name: spec.name });

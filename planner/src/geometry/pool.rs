@@ -76,11 +76,11 @@ pub struct PoolSpec {
     pub name: Arc<str>,
     /// Where it lies.
     pub memory: Memory,
-    /// Blocks: ids are `0..blocks`.
+    /// Blocks: ids are `0..blocks`. At most 2³¹, for page maps hold them as `i32`.
     pub blocks: u32,
     /// Blocks of one extent. Registrations come in chunks that never cut a block.
     pub blocks_per_extent: u32,
-    /// The ranges that its blocks may lie in.
+    /// The ranges that its blocks may lie in; no two share a byte.
     pub regions: Vec<Region>,
 }
 
@@ -122,7 +122,19 @@ impl Pool {
         if spec.regions.iter().any(|region| region.end().is_none()) {
             return Err(GeometryError::Overflow { place: spec.name.clone(), what: "a region's end" });
         }
+        if spec.blocks.checked_sub(1).is_some_and(|last| i32::try_from(last).is_err()) {
+            return Err(GeometryError::Overflow { place: spec.name.clone(), what: "the number of blocks" });
+        }
         spec.regions.sort_by_key(|region| region.address());
+        let mut neighbours = spec.regions.iter().zip(spec.regions.iter().skip(1));
+        let shared = neighbours.find(|(low, high)| low.end().is_some_and(|end| end > high.address()));
+        if let Some((low, high)) = shared {
+            let words = |region: &Region| {
+                let (start, bytes) = (region.address(), region.bytes());
+                Arc::from(format!("{}: the region of {bytes} bytes at {start:#x}", spec.name))
+            };
+            return Err(GeometryError::SharedBytes { first: words(low), second: words(high) });
+        }
         let extents = spec.blocks.div_ceil(spec.blocks_per_extent);
         Ok(Self { spec, extents })
     }

@@ -71,8 +71,7 @@ impl Claims {
     /// planning never allocates again.
     pub fn new(geometry: &Geometry, capacity: usize) -> Self {
         let blocks = |pool: &crate::geometry::Pool| usize::try_from(pool.blocks()).unwrap_or(0);
-        let stamps: Vec<_> =
-            geometry.pools.iter().map(|pool| vec![Stamp::default(); blocks(pool)]).collect();
+        let stamps: Vec<_> = geometry.pools.iter().map(|pool| vec![Stamp::default(); blocks(pool)]).collect();
         let room = stamps.iter().fold(capacity, |room, stamps| room.saturating_add(stamps.len()));
         Self { generation: 1, stamps, records: Vec::with_capacity(room) }
     }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use pagelift_abi as abi;
 
-use super::pages::capacity_error;
+use super::direction::{DeviceToHost, Direction};
+use super::pages::{capacity_error, no_route};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, Group, GroupKey, HasRows};
 use crate::id::{GroupId, HostBlockId, PageId, PoolId};
@@ -71,7 +72,7 @@ impl PageMap {
         self.check_free(own, device_pool, page.get(), "page")?;
         let user = self.user(host_pool, block.get()).copied();
         let Some(user) = user else { return Err(self.out_of_range(own, host_pool, block.to_string())) };
-        // Block ids are checked against the pool, whose ids all fit 31 bits or are unreachable as map entries.
+        // Pools have no more blocks than an `i32` can name.
         let raw =
             i32::try_from(block.get()).map_err(|_| self.out_of_range(own, host_pool, block.to_string()))?;
         if user != FREE {
@@ -136,11 +137,7 @@ impl PageMap {
         let group = group.ok_or(PlanError::ForeignGroup { group: id })?;
         match (group.device_pool(), group.host_pool()) {
             (Some(device), Some(host)) => Ok((group, device, host)),
-            (device, _) => Err(PlanError::NoRoute {
-                group: group.name.clone(),
-                side: if device.is_none() { "device" } else { "host" },
-                direction: "device to host",
-            }),
+            _ => Err(no_route(group, DeviceToHost::NAME)),
         }
     }
 
@@ -152,11 +149,7 @@ impl PageMap {
         match (index, number, group.device_pool()) {
             (Some(index), Some(number), _) => Ok((index, number)),
             (_, _, Some(pool)) => Err(self.out_of_range(group, pool, page.to_string())),
-            _ => Err(PlanError::NoRoute {
-                group: group.name.clone(),
-                side: "device",
-                direction: "device to host",
-            }),
+            _ => Err(no_route(group, DeviceToHost::NAME)),
         }
     }
 

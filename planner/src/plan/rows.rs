@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::direction::{DeviceToHost, Direction};
 use super::map::PageMap;
-use super::pages::capacity_error;
+use super::pages::{capacity_error, no_route};
 use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
 use crate::error::PlanError;
-use crate::geometry::{Geometry, Group, GroupKey, HasRows, Region};
+use crate::geometry::{Geometry, Group, GroupKey, HasRows, Region, RouteRef};
 use crate::id::PageId;
 use crate::quantity::Bytes;
 
@@ -198,20 +198,17 @@ impl RowPlan<DeviceToHost> {
     /// Mirrors the rows of `group` that a step wrote, as `binding` will say on the device.
     ///
     /// # Errors
-    /// Where the group has no host side or is bound already, an address is null or misaligned, or no more bindings
-    /// fit. The plan is then as it was.
+    /// Where the group has no host side or is bound already, an address is null or misaligned, slots or rows need more
+    /// than 32 bits, or no more bindings fit. The plan is then as it was.
     pub fn bind<K: HasRows>(&mut self, group: GroupKey<K>, binding: RowBinding) -> Result<(), PlanError> {
         let own = self.geometry.group(group.id).filter(|_| group.geometry == self.geometry.stamp);
         let own = own.ok_or(PlanError::ForeignGroup { group: group.id })?;
-        let route = own.to_host.ok_or_else(|| PlanError::NoRoute {
-            group: own.name.clone(),
-            side: "host or device",
-            direction: DeviceToHost::NAME,
-        })?;
+        let route = own.to_host.ok_or_else(|| no_route(own, DeviceToHost::NAME))?;
         if self.jobs.iter().any(|job| job.route == route.index) {
             return Err(PlanError::GroupTwice { group: own.name.clone() });
         }
         binding.check(own)?;
+        self.check_numbers(own, route, binding.capacity)?;
         let null_page = match binding.null_page {
             None => abi::NONE,
             Some(page) => i32::try_from(page.get()).map_err(|_| PlanError::Binding {
@@ -239,6 +236,25 @@ impl RowPlan<DeviceToHost> {
             null_page,
         });
         self.bindings.push(binding);
+        Ok(())
+    }
+
+    /// Refuses what kernels, which number slots and units in 32 bits, could not count.
+    fn check_numbers(&self, group: &Group, route: RouteRef, capacity: u32) -> Result<(), PlanError> {
+        let wrong = |what: String| Err(PlanError::Binding { group: group.name.clone(), what });
+        let limit = u64::from(u32::MAX).saturating_add(1);
+        let slots = u64::from(group.map_entries).saturating_mul(u64::from(group.slots));
+        if slots > limit {
+            return wrong(format!("expected at most 2^32 slots in all pages of the pool, found {slots}"));
+        }
+        let route = usize::try_from(route.index).ok().and_then(|index| self.geometry.routes().get(index));
+        let runs = route.map_or(0, |route| u64::from(route.layers).saturating_mul(u64::from(route.segments)));
+        let units = u64::from(capacity).saturating_mul(runs);
+        if units >= limit {
+            return wrong(format!(
+                "expected fewer than 2^32 rows to copy, found {units}: {capacity} entries of {runs} runs each"
+            ));
+        }
         Ok(())
     }
 }
