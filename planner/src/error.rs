@@ -98,7 +98,10 @@ pub enum SpanError {
     },
     /// The decoder computes the token after the imported ones, or the last imported one again, and at least the
     /// prompt's last.
-    #[error("decoding cannot resume at token {resume_at} of {prompt} with {imported} imported")]
+    #[error(
+        "decoding cannot resume at token {resume_at}: expected the token after the {imported} imported ones, or the \
+         last of these, before the prompt's end at {prompt}"
+    )]
     ResumeOutOfPlace {
         /// The first token that is computed.
         resume_at: u64,
@@ -286,7 +289,7 @@ pub enum PlanError {
         found: u64,
     },
     /// An id past its pool's end.
-    #[error("group `{group}`: {block} is out of range, pool `{pool}` has {blocks}")]
+    #[error("group `{group}`: {block} is out of range: expected one of 0..{blocks} of pool `{pool}`")]
     OutOfRange {
         /// The group.
         group: Arc<str>,

@@ -41,7 +41,11 @@ impl PagedLayout {
     /// Where a count is zero or the page overflows.
     pub fn qsa_main_bf16(block_tokens: u32, kv_heads: u32) -> Result<Self, LayoutError> {
         let layout = Self::builder(block_tokens);
-        (0..kv_heads).fold(layout, |layout, head| layout.segment(&format!("head{head}"), 1024)).build()
+        // One more than a page may have is refused as any other number past it.
+        let most = u32::try_from(super::MAX_SEGMENTS).unwrap_or(u32::MAX);
+        (0..kv_heads.min(most.saturating_add(1)))
+            .fold(layout, |layout, head| layout.segment(&format!("head{head}"), 1024))
+            .build()
     }
 
     /// QSA's compressed index keys in bf16: 128 values for each group of 4 tokens, written when the group is whole.
@@ -65,13 +69,21 @@ impl RingLayout {
     /// # Errors
     /// [`LayoutError::NoSlots`] where no such number divides `block_tokens`.
     pub fn qsa(block_tokens: u32, spec: u32, slot_bytes: u32) -> Result<Self, LayoutError> {
-        let least = spec.saturating_add(4).checked_next_multiple_of(4).unwrap_or(u32::MAX);
-        let slots = (least..=block_tokens)
-            .step_by(4)
-            .find(|&slots| block_tokens.checked_rem(slots) == Some(0))
+        let least = u64::from(spec).saturating_add(4).div_ceil(4);
+        let fours = u64::from(block_tokens).checked_div(4).filter(|_| block_tokens.is_multiple_of(4));
+        let slots = fours
+            .and_then(|fours| least_divisor(fours, least))
+            .and_then(|fours| u32::try_from(fours.saturating_mul(4)).ok())
             .ok_or(LayoutError::NoSlots)?;
         Self::builder(slots, slot_bytes).build()
     }
+}
+
+/// The least divisor of `number` that is not below `least`. Divisors come in pairs, the smaller of which is at most
+/// the root: looking at those is quick for any `number` of 32 bits.
+fn least_divisor(number: u64, least: u64) -> Option<u64> {
+    let small = (1..=number.isqrt()).filter(|&small| number.is_multiple_of(small));
+    small.flat_map(|small| [Some(small), number.checked_div(small)]).flatten().filter(|&d| d >= least).min()
 }
 
 /// The shape of one gated-delta-net layer.

@@ -20,6 +20,9 @@ pub use ring::RingLayout;
 pub use segment::Segment;
 pub use state::{StateLayout, StatePart};
 
+/// The most segments of a page. Kernels find a unit's segment by counting along.
+pub(crate) const MAX_SEGMENTS: usize = 1024;
+
 /// What the geometry needs to know of any layout.
 pub(crate) struct Shape<'a> {
     /// Rows of a page; 1 for states.

@@ -93,8 +93,11 @@ impl Segment {
     }
 }
 
-/// Refuses segments that share bytes or names.
+/// Refuses segments that share bytes or names, and more of them than a page may have.
 pub(crate) fn check_apart(segments: &[Segment], rows: u32) -> Result<(), LayoutError> {
+    if segments.len() > super::MAX_SEGMENTS {
+        return Err(LayoutError::Overflow { what: "the number of segments" });
+    }
     for (index, segment) in segments.iter().enumerate() {
         for earlier in segments.iter().take(index) {
             if earlier.name == segment.name {
