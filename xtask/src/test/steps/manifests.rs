@@ -1,5 +1,6 @@
 //! The main job on every manifest: `pagelift restore`, which verifies each byte itself.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -19,33 +20,61 @@ const MODES: &[&str] = &["whole", "exact", "exact-zeroed"];
 /// Tokens to generate after the lift: none, and enough to fill and seal pages of every manifest.
 const TOKENS: &[u32] = &[0, 300];
 
+/// One call of the program.
+struct Restore<'a> {
+    manifest: &'a Path,
+    mode: &'static str,
+    tokens: u32,
+}
+
 /// Restores all manifests in all modes.
 pub fn run(workspace: &Workspace) -> Result<Verdict> {
     let program = build(workspace)?;
     let manifests = manifests(&workspace.root().join("manifests"))?;
+    let restores = restores(&manifests);
     let mut wrong = Vec::new();
-    let mut runs = 0_usize;
-    for manifest in &manifests {
-        for mode in MODES {
-            for tokens in TOKENS {
-                let start = Instant::now();
-                let shown = manifest.strip_prefix(workspace.root()).unwrap_or(manifest).display();
-                let what = format!("{shown} --mode {mode} --generate {tokens}");
-                runs = runs.saturating_add(1);
-                match restore(&program, manifest, mode, *tokens) {
-                    Ok(()) => eprintln!("{what}: verified in {:.1} s", start.elapsed().as_secs_f64()),
-                    Err(error) => {
-                        eprintln!("{what}: {error:#}");
-                        wrong.push(what);
-                    }
-                }
+    for restore in &restores {
+        let start = Instant::now();
+        let seconds = || start.elapsed().as_secs_f64();
+        match restore.run(&program) {
+            Ok(()) => eprintln!("{restore}: verified in {:.1} s", seconds()),
+            Err(error) => {
+                eprintln!("{restore}: {error:#}");
+                wrong.push(restore.to_string());
             }
         }
     }
     if !wrong.is_empty() {
-        bail!("{} of {runs} restores failed:\n  {}", wrong.len(), wrong.join("\n  "));
+        bail!("{} of {} restores failed:\n  {}", wrong.len(), restores.len(), wrong.join("\n  "));
     }
-    Ok(Verdict::passed(format!("{runs} restores of {} manifests verified", manifests.len())))
+    Ok(Verdict::passed(format!("{} restores of {} manifests verified", restores.len(), manifests.len())))
+}
+
+fn restores(manifests: &[PathBuf]) -> Vec<Restore<'_>> {
+    let mut restores = Vec::new();
+    for manifest in manifests {
+        for &mode in MODES {
+            restores.extend(TOKENS.iter().map(|&tokens| Restore { manifest, mode, tokens }));
+        }
+    }
+    restores
+}
+
+impl Restore<'_> {
+    fn run(&self, program: &Path) -> Result<()> {
+        let mut command = Command::new(program);
+        command.arg("restore").arg(self.manifest).args(["--json", "--mode", self.mode]);
+        if self.tokens > 0 {
+            command.args(["--generate", &self.tokens.to_string()]);
+        }
+        verified(&process::ask(&mut command)?.stdout)
+    }
+}
+
+impl fmt::Display for Restore<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} --mode {} --generate {}", self.manifest.display(), self.mode, self.tokens)
+    }
 }
 
 /// Builds the program and asks cargo where it is.
@@ -76,15 +105,6 @@ fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
         bail!("{} holds no manifest", folder.display());
     }
     Ok(manifests)
-}
-
-fn restore(program: &Path, manifest: &Path, mode: &str, tokens: u32) -> Result<()> {
-    let mut command = Command::new(program);
-    command.arg("restore").arg(manifest).args(["--json", "--mode", mode]);
-    if tokens > 0 {
-        command.args(["--generate", &tokens.to_string()]);
-    }
-    verified(&process::ask(&mut command)?.stdout)
 }
 
 /// Fails unless the program's object says that all was verified.
