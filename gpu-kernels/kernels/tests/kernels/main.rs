@@ -2,7 +2,7 @@
 //!
 //! Data are random on both sides, and whole buffers are compared, neighbours and padding too. With 32 lanes a warp
 //! a misaligned access fails, and the bulk ring is as late as the hardware may be.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by panicking")]
 
 mod contract;
 mod faults;
