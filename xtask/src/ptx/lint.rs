@@ -6,11 +6,13 @@ use super::entries;
 use super::recipe::{self, Architecture};
 use super::text::{Kernel, Module};
 
-/// 16-byte moves past the L1 cache: each byte is read once.
-const VECTOR_LOAD: &str = "ld.global.L1::no_allocate.v4.u32";
-const VECTOR_STORE: &str = "st.global.v4.u32";
-/// What makes a completion visible to the host.
-const RELEASE_STORE: &str = "st.release.sys";
+/// How the names of kernels that move bytes and complete begin.
+const COPIES: &str = "pagelift_copy_";
+/// What each of those must hold: 16-byte moves past the L1 cache, as each byte is read once; an arrival that orders
+/// what the warp has written, since rustc's own atomics lose their ordering; and the store that makes the completion
+/// visible to the host.
+const IN_COPIES: &[&str] =
+    &["ld.global.L1::no_allocate.v4.u32", "st.global.v4.u32", "atom.acq_rel.", "st.release.sys."];
 const BULK_COPY: &str = "cp.async.bulk";
 const LOCAL: &str = "local memory: something is indexed at run time, or spilled";
 
@@ -23,7 +25,6 @@ pub fn lint(module: &Module, architecture: &Architecture, expected: &[entries::K
         let bulk = expected.iter().any(|expected| expected.bulk && expected.name == kernel.name);
         wrong.extend(body(kernel, bulk).into_iter().map(|finding| format!("{}: {finding}", kernel.name)));
     }
-    wrong.extend(somewhere(module));
     wrong
 }
 
@@ -65,6 +66,11 @@ fn body(kernel: &Kernel, bulk: bool) -> Vec<String> {
         (false, true) => wrong.push(format!("has {BULK_COPY}, which belongs in the bulk kernel alone")),
         _ => {}
     }
+    if kernel.name.starts_with(COPIES) {
+        let held = |wanted: &str| kernel.mnemonics().any(|word| word.starts_with(wanted));
+        wrong
+            .extend(IN_COPIES.iter().filter(|wanted| !held(wanted)).map(|wanted| format!("has no {wanted}")));
+    }
     if !kernel.mnemonics().any(|word| word == ".loc") {
         wrong.push("no .loc directive: profilers could not show the Rust lines".to_owned());
     }
@@ -102,16 +108,6 @@ fn forbidden(statement: &str) -> Option<&'static str> {
     }
 }
 
-/// Instructions that the module must hold in at least one kernel.
-fn somewhere(module: &Module) -> Vec<String> {
-    let held = |wanted: &str| {
-        let mut words = module.kernels.iter().flat_map(Kernel::mnemonics);
-        words.any(|word| word == wanted || (wanted == RELEASE_STORE && word.starts_with(wanted)))
-    };
-    let wanted = [VECTOR_LOAD, VECTOR_STORE, RELEASE_STORE];
-    wanted.iter().filter(|wanted| !held(wanted)).map(|wanted| format!("no kernel has {wanted}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::recipe::ARCHITECTURES;
@@ -120,18 +116,19 @@ mod tests {
 
     /// A sound module of one kernel for sm_80, then for sm_90 with a second that moves bytes in bulk.
     fn sound(bulk: bool) -> String {
-        let kernel = |name: &str, body: &str| {
+        let kernel = |name: &str, ring: &str| {
             format!(
-                ".visible .entry {name}(\n\t.param .b64 {name}_param_0\n)\n{{\n\t.loc\t1 1 1\n{body}\
-                 \tbar.warp.sync 1;\n\tst.release.sys.global.u64 [%rd1], %rd2;\n\tret;\n$L__func_end:\n}}\n"
+                ".visible .entry {name}(\n\t.param .b64 {name}_param_0\n)\n{{\n\t.loc\t1 1 1\n{ring}\
+                 \tld.global.L1::no_allocate.v4.u32 {{%r1,%r2,%r3,%r4}}, [%rd1];\n\
+                 \tst.global.v4.u32 [%rd2], {{%r1,%r2,%r3,%r4}};\n\tbar.warp.sync -1;\n\
+                 \tatom.acq_rel.gpu.global.inc.u32 %r1, [%rd1], %r2;\n\
+                 \tst.release.sys.global.u64 [%rd1], %rd2;\n\tret;\n$L__func_end:\n}}\n"
             )
         };
-        let lanes =
-            format!("\t{VECTOR_LOAD} {{%r1,%r2,%r3,%r4}}, [%rd1];\n\t{VECTOR_STORE} [%rd2], {{%r1}};\n");
         let (version, target) = if bulk { ("8.0", "sm_90") } else { ("7.4", "sm_80") };
+        let first = kernel("pagelift_copy_a", "");
         let ring = "\tmbarrier.init.shared::cta.b64 [%r1], 1;\n\tcp.async.bulk.wait_group 0;\n";
-        let second = if bulk { kernel("copy_bulk", ring) } else { String::new() };
-        let first = kernel("copy", &lanes);
+        let second = if bulk { kernel("pagelift_copy_b", ring) } else { String::new() };
         format!(
             ".version {version}\n.target {target}\n{first}{second}\t.file\t1 \"/pagelift/lib.rs\"\n\
              \t.file\t2 \"/rustc/abc/core.rs\"\n"
@@ -139,9 +136,9 @@ mod tests {
     }
 
     fn check(text: &str, bulk: bool) -> Vec<String> {
-        let mut expected = vec![entries::Kernel { name: "copy".to_owned(), bulk: false }];
+        let mut expected = vec![entries::Kernel { name: "pagelift_copy_a".to_owned(), bulk: false }];
         if bulk {
-            expected.push(entries::Kernel { name: "copy_bulk".to_owned(), bulk: true });
+            expected.push(entries::Kernel { name: "pagelift_copy_b".to_owned(), bulk: true });
         }
         lint(&parse(text), &ARCHITECTURES[usize::from(bulk)], &expected)
     }
@@ -157,8 +154,8 @@ mod tests {
         let faults = [
             (".target sm_80", ".target sm_90", ".target is"),
             (".version 7.4", ".version 7.0", ".version is"),
-            (".entry copy(", ".entry other(", "no entry copy"),
-            (".entry copy(", ".entry other(", "entry other is no"),
+            (".entry pagelift_copy_a(", ".entry other(", "no entry pagelift_copy_a"),
+            (".entry pagelift_copy_a(", ".entry other(", "entry other is no"),
             (".version 7.4", ".version 7.4\n.func helper()", "function helper"),
             ("\tret;", "\t.local .align 8 .b8 \t__local_depot0[16];\n\tret;", "local memory"),
             ("\tret;", "\tmov.b64 \t%SPL, __local_depot0;\n\tret;", "local memory"),
@@ -171,9 +168,10 @@ mod tests {
             ("\t.loc\t1 1 1\n", "", "no .loc"),
             ("/pagelift/lib.rs", "/home/me/lib.rs", "/home/me"),
             ("/rustc/abc/", "/usr/lib/", "/usr/lib"),
-            (VECTOR_LOAD, "ld.global.v2.u64", VECTOR_LOAD),
-            (VECTOR_STORE, "st.global.v2.u64", VECTOR_STORE),
-            ("st.release.sys.global", "st.global", RELEASE_STORE),
+            ("ld.global.L1::no_allocate.v4", "ld.global.v2", "has no ld.global.L1"),
+            ("st.global.v4", "st.global.v2", "has no st.global.v4"),
+            ("atom.acq_rel.gpu", "atom.relaxed.gpu", "has no atom.acq_rel"),
+            ("st.release.sys", "st.release.gpu", "has no st.release.sys"),
         ];
         for (sound_part, fault, finding) in faults {
             let text = sound(false);
@@ -186,7 +184,10 @@ mod tests {
     #[test]
     fn a_bulk_kernel_without_bulk_copies_is_found() {
         let found = check(&sound(true).replace("cp.async.bulk.wait_group 0;", ""), true);
-        assert!(found.iter().any(|line| line.starts_with("copy_bulk: has no")), "{found:?}");
+        assert!(
+            found.iter().any(|line| line.starts_with("pagelift_copy_b: has no cp.async.bulk")),
+            "{found:?}"
+        );
     }
 
     #[test]
