@@ -78,24 +78,34 @@ impl PlanSummary {
 
 impl fmt::Display for PlanSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} jobs", self.direction, self.jobs.len())?;
+        write!(f, "{}: {}", self.direction, Count(self.jobs.len(), "job"))?;
         if let Some(bytes) = self.bytes {
-            write!(f, ", {} units, {bytes} B", self.units)?;
+            write!(f, ", {}, {bytes} B", Count(self.units, "unit"))?;
         }
         for job in &self.jobs {
             let JobSummary { group, layers, first_row, rows, zero, .. } = job;
             let verb = if *zero { "zero" } else { "copy" };
+            let layers = Count(*layers, "layer");
             match job.blocks {
                 Some(blocks) => {
                     let end = first_row.saturating_add(*rows);
-                    write!(
-                        f,
-                        "\n  {verb} `{group}`: {blocks} blocks, rows {first_row}..{end}, {layers} layers"
-                    )?;
+                    let blocks = Count(blocks, "block");
+                    write!(f, "\n  {verb} `{group}`: {blocks}, rows {first_row}..{end}, {layers}")?;
                 }
-                None => write!(f, "\n  mirror `{group}`: up to {rows} tokens a step, {layers} layers")?,
+                None => write!(f, "\n  mirror `{group}`: up to {} a step, {layers}", Count(*rows, "token"))?,
             }
         }
         Ok(())
+    }
+}
+
+/// A number of things, in words.
+struct Count<N>(N, &'static str);
+
+impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Count<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(number, thing) = self;
+        let plural = if *number == N::from(1) { "" } else { "s" };
+        write!(f, "{number} {thing}{plural}")
     }
 }
