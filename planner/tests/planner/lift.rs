@@ -1,0 +1,335 @@
+//! Every byte that a lift moves, against the address formula written out row by row.
+
+use std::sync::Arc;
+
+use pagelift_planner::geometry::{Geometry, Lift, PagedLift};
+use pagelift_planner::id::{HostBlockId, PageId};
+use pagelift_planner::import::{Import, ImportGroup, ImportId, PromptSpan, Recurrence};
+use pagelift_planner::layout::{PagedLayout, Segment};
+use pagelift_planner::plan::{Plan as _, PlanCapacity, RestorePlan, TailRows};
+use pagelift_planner::quantity::Tokens;
+use proptest::prelude::*;
+
+use crate::support::decode::{self, Move, checked_moves, merged};
+use crate::support::fixed::{DEVICE, HOST, One, hybrid, import, prompt};
+use crate::support::random::{GroupModel, Rng, World};
+use crate::support::{bytes, encoded, hosts, pages};
+
+const MODES: [TailRows; 3] = [TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed];
+
+/// One group's lists, ours.
+struct Lists {
+    group: usize,
+    blocks: Vec<HostBlockId>,
+    pages: Vec<PageId>,
+}
+
+/// Rows `first..end` of one pair of blocks, or zeros.
+fn rows_of(
+    group: &GroupModel,
+    block: HostBlockId,
+    page: PageId,
+    rows: std::ops::Range<u32>,
+    zero: bool,
+    moves: &mut Vec<Move>,
+) {
+    for layer in 0..group.layers {
+        for (segment, &bytes) in group.row_bytes.iter().enumerate() {
+            for row in rows.clone() {
+                let to = group.device.row(layer, page.get(), segment, row);
+                let from = (!zero).then(|| group.host.row(layer, block.get(), segment, row));
+                moves.push(Move { to, from, bytes: u64::from(bytes) });
+            }
+        }
+    }
+}
+
+/// What an import must move, row by row.
+fn model(group: &GroupModel, lists: &Lists, span: PromptSpan, mode: TailRows, moves: &mut Vec<Move>) {
+    let all = 0..group.rows;
+    match group.lift {
+        Lift::None => {}
+        Lift::State => rows_of(group, lists.blocks[0], lists.pages[0], all, false, moves),
+        Lift::Tail | Lift::All => {
+            let tail_page = span.resume_at().get() / group.slots();
+            if group.lift == Lift::All {
+                for index in 0..tail_page as usize {
+                    rows_of(group, lists.blocks[index], lists.pages[index], all.clone(), false, moves);
+                }
+            }
+            let (block, page) = (lists.blocks[tail_page as usize], *lists.pages.last().unwrap());
+            let tokens = span.imported().get() - tail_page * group.slots();
+            let complete = (tokens / u64::from(group.tokens_per_row)) as u32;
+            match mode {
+                TailRows::Whole if tokens > 0 => rows_of(group, block, page, all, false, moves),
+                TailRows::Whole => {}
+                TailRows::Exact => rows_of(group, block, page, 0..complete, false, moves),
+                TailRows::ExactZeroed => {
+                    rows_of(group, block, page, 0..complete, false, moves);
+                    rows_of(group, block, page, complete..group.rows, true, moves);
+                }
+            }
+        }
+    }
+}
+
+/// A prompt whose blocks all fit, if there is one.
+fn random_span(rng: &mut Rng, tokens: u64) -> PromptSpan {
+    let prompt = Tokens::new(1 + rng.below(tokens));
+    match rng.below(3) {
+        0 => PromptSpan::new(prompt, Recurrence::None).unwrap(),
+        1 => PromptSpan::new(prompt, Recurrence::State).unwrap(),
+        _ => {
+            let resume = rng.below(prompt.get());
+            let imported = resume + rng.below(2);
+            PromptSpan::explicit(prompt, Tokens::new(imported), Tokens::new(resume)).unwrap()
+        }
+    }
+}
+
+/// Lists with ids that nobody used yet; `None` where the pools have too few left.
+fn random_lists(
+    rng: &mut Rng,
+    world: &World,
+    span: PromptSpan,
+    free_blocks: &mut Vec<u32>,
+    free_pages: &mut Vec<u32>,
+) -> Option<Vec<Lists>> {
+    let mut lists = Vec::new();
+    for group in rng.order(world.groups.len() as u32) {
+        let model = &world.groups[group as usize];
+        let endpoints = (span.resume_at().get() / model.slots() + 1) as usize;
+        let (blocks, pages) = match model.lift {
+            Lift::Tail => (endpoints, 1),
+            Lift::All => (endpoints, endpoints),
+            Lift::State => (1, 1),
+            Lift::None if rng.below(2) == 0 => continue,
+            Lift::None => (rng.below(3) as usize, rng.below(3) as usize),
+        };
+        let take = |free: &mut Vec<u32>, count: usize| Some(free.split_off(free.len().checked_sub(count)?));
+        let blocks = hosts(&take(free_blocks, blocks)?);
+        let pages = self::pages(&take(free_pages, pages)?);
+        lists.push(Lists { group: group as usize, blocks, pages });
+    }
+    Some(lists)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn moves_every_byte_once_and_nothing_else(seed: u64, size in 1_u32..7, imports in 0_u64..5) {
+        let mut rng = Rng(seed);
+        let world = World::random(&mut rng, size);
+        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), PlanCapacity::default());
+        let (mut free_blocks, mut free_pages) = (rng.order(world.blocks), rng.order(world.pages));
+        let mut moves = Vec::new();
+        for id in 0..imports {
+            let mode = rng.pick(&MODES);
+            let span = random_span(&mut rng, 60);
+            let lists = random_lists(&mut rng, &world, span, &mut free_blocks, &mut free_pages);
+            let Some(lists) = lists else { break };
+            let groups: Vec<ImportGroup<'_>> = lists
+                .iter()
+                .map(|lists| world.groups[lists.group].key.lists(&lists.blocks, &lists.pages))
+                .collect();
+            plan.lift(&Import { id: ImportId(id), span, groups: &groups }, mode).unwrap();
+            for lists in &lists {
+                model(&world.groups[lists.group], lists, span, mode, &mut moves);
+            }
+        }
+        let copied: u64 = moves.iter().filter(|piece| piece.from.is_some()).map(|piece| piece.bytes).sum();
+        prop_assert_eq!(bytes(&plan), copied);
+        prop_assert_eq!(plan.is_empty(), moves.is_empty());
+        let table = encoded(&plan);
+        prop_assert_eq!(decode::header(&table).units, plan.units());
+        prop_assert_eq!(decode::header(&table).jobs as usize, plan.jobs());
+        prop_assert_eq!(checked_moves(&world.geometry, &table), merged(moves));
+    }
+}
+
+/// The one move of a plan with one contiguous job.
+fn only_move(geometry: &Geometry, plan: &RestorePlan) -> Move {
+    let moves = checked_moves(geometry, &encoded(plan));
+    assert_eq!(moves.len(), 1, "{moves:x?}");
+    moves[0]
+}
+
+#[test]
+fn case_01_offsets_past_4_gib_stay_exact() {
+    // One layer of 147,456 bytes a page: block 40,000 begins at 5,898,240,000, past 2³².
+    let one = One::new(&PagedLayout::mla_bf16(128).unwrap(), 1, 40_001, 40_001, PagedLift::Tail);
+    let mut plan = one.plan();
+    let (blocks, page) = (hosts(&[40_000]), pages(&[39_999]));
+    plan.lift(&import(prompt(100), &[ImportGroup::new(one.group, &blocks, &page)]), TailRows::Exact).unwrap();
+    let page = 128 * 1152;
+    let expected = Move { to: DEVICE + 39_999 * page, from: Some(HOST + 40_000 * page), bytes: 100 * 1152 };
+    assert_eq!(only_move(&one.geometry, &plan), expected);
+}
+
+#[test]
+fn case_01_rows_past_2_to_31_bytes_of_one_page_stay_exact() {
+    // Row 3,728,271 · 576 is the first past 2³¹ bytes.
+    let layout = PagedLayout::mla_bf16(1).unwrap();
+    assert_eq!(layout.page_bytes().get(), 1152);
+    let layout = PagedLayout::builder(4_000_000).segment("latent", 576).build().unwrap();
+    let one = One::new(&layout, 1, 1, 1, PagedLift::Tail);
+    for tokens in [3_728_270_u64, 3_728_271, 4_000_000] {
+        let mut plan = one.plan();
+        let (blocks, page) = (hosts(&[0]), pages(&[0]));
+        let groups = [ImportGroup::new(one.group, &blocks, &page)];
+        plan.lift(&import(prompt(tokens), &groups), TailRows::Exact).unwrap();
+        assert_eq!(bytes(&plan), tokens * 576);
+        assert_eq!(u64::from(plan.units()), (tokens * 576).div_ceil(16_384));
+        let expected = Move { to: DEVICE, from: Some(HOST), bytes: tokens * 576 };
+        assert_eq!(only_move(&one.geometry, &plan), expected);
+    }
+}
+
+#[test]
+fn case_02_each_layer_has_its_offset() {
+    let layout = PagedLayout::builder(2).segment("row", 16).build().unwrap();
+    let one = One::new(&layout, 3, 4, 4, PagedLift::Tail);
+    let mut plan = one.plan();
+    let (blocks, page) = (hosts(&[2]), pages(&[3]));
+    plan.lift(&import(prompt(2), &[ImportGroup::new(one.group, &blocks, &page)]), TailRows::Whole).unwrap();
+    let layer =
+        |l: u64| Move { to: DEVICE + 3 * 96 + l * 32, from: Some(HOST + l * 4 * 32 + 2 * 32), bytes: 32 };
+    assert_eq!(checked_moves(&one.geometry, &encoded(&plan)), [0, 1, 2].map(layer));
+}
+
+/// A page whose rows and padding differ from the other side's.
+fn padded(bytes: u32, offset: u64, stride: u32, page: u64) -> PagedLayout {
+    let segment = Segment::new("row", offset, bytes, stride).unwrap();
+    PagedLayout::builder(2).segment_at(segment).page_bytes(page).build().unwrap()
+}
+
+/// The widths of a plan that lifts one page of two rows from `host` to `device`.
+fn width_between(host: &PagedLayout, device: &PagedLayout) -> u64 {
+    use crate::support::fixed::{blocks_outermost, layers_outermost, paged, pool};
+    use pagelift_planner::geometry::{GeometryBuilder, Memory};
+    let mut builder = GeometryBuilder::new();
+    let pools = [Memory::Host, Memory::Device].map(|memory| pool(&mut builder, memory, 2, 1 << 20));
+    let sides = (
+        layers_outermost(pools[0], 0, 1, 2, host),
+        blocks_outermost(pools[1], 1, device.page_bytes().get(), device),
+    );
+    let group = builder.group(paged("main", 1, PagedLift::Tail, sides.0, sides.1)).unwrap();
+    let geometry = Arc::new(builder.build().unwrap());
+    let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default());
+    let (blocks, page) = (hosts(&[1]), pages(&[1]));
+    plan.lift(&import(prompt(2), &[ImportGroup::new(group, &blocks, &page)]), TailRows::Whole).unwrap();
+    let table = encoded(&plan);
+    checked_moves(&geometry, &table);
+    decode::units(&geometry, &table)[0].width
+}
+
+#[test]
+fn case_04_width_is_the_widest_that_both_sides_allow() {
+    let packed = |bytes: u32| padded(bytes, 0, bytes, 2 * u64::from(bytes));
+    for (bytes, width) in
+        [(1152, 16), (656, 16), (584, 8), (576, 16), (280, 8), (132, 4), (68, 4), (6, 2), (7, 1)]
+    {
+        assert_eq!(width_between(&packed(bytes), &packed(bytes)), width, "rows of {bytes} bytes");
+    }
+    let plain = packed(64);
+    // The same row, with one number of one side at fault: offset, row stride, block stride.
+    for (what, odd) in [
+        ("offset", padded(64, 4, 64, 160)),
+        ("row stride", padded(64, 0, 68, 144)),
+        ("block stride", padded(64, 0, 64, 132)),
+    ] {
+        assert_eq!(width_between(&odd, &plain), 4, "{what} of the source");
+        assert_eq!(width_between(&plain, &odd), 4, "{what} of the destination");
+    }
+}
+
+#[test]
+fn case_05_tails_shorter_than_an_access_are_not_dropped() {
+    for bytes in [1, 2, 3, 5, 7, 9, 13, 15, 17, 31, 33] {
+        let layout = PagedLayout::builder(4).segment("row", bytes).build().unwrap();
+        let one = One::new(&layout, 1, 1, 1, PagedLift::Tail);
+        for tokens in 1..=4 {
+            let mut plan = one.plan();
+            let (blocks, page) = (hosts(&[0]), pages(&[0]));
+            let groups = [ImportGroup::new(one.group, &blocks, &page)];
+            plan.lift(&import(prompt(tokens), &groups), TailRows::Exact).unwrap();
+            assert_eq!(only_move(&one.geometry, &plan).bytes, tokens * u64::from(bytes));
+        }
+    }
+}
+
+#[test]
+fn case_07_blocks_pair_by_their_place_in_the_prompt() {
+    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
+    let one = One::new(&layout, 1, 8, 8, PagedLift::All);
+    let mut plan = one.plan();
+    let (blocks, page) = (hosts(&[6, 1, 4]), pages(&[5, 0, 2]));
+    plan.lift(&import(prompt(9), &[ImportGroup::new(one.group, &blocks, &page)]), TailRows::Exact).unwrap();
+    let pair = |from: u64, to: u64, rows: u64| Move {
+        to: DEVICE + to * 64,
+        from: Some(HOST + from * 64),
+        bytes: rows * 16,
+    };
+    assert_eq!(checked_moves(&one.geometry, &encoded(&plan)), [pair(1, 0, 4), pair(4, 2, 1), pair(6, 5, 4)]);
+    // The tail is the block of `resume_at`, and not simply the last of some list of blocks.
+    let one = One::new(&layout, 1, 8, 8, PagedLift::Tail);
+    let mut plan = one.plan();
+    let page = pages(&[7]);
+    plan.lift(&import(prompt(9), &[ImportGroup::new(one.group, &blocks, &page)]), TailRows::Whole).unwrap();
+    assert_eq!(only_move(&one.geometry, &plan), pair(4, 7, 4));
+}
+
+#[test]
+fn case_08_block_0_and_page_0_are_ordinary() {
+    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
+    let one = One::new(&layout, 1, 2, 2, PagedLift::Tail);
+    let mut plan = one.plan();
+    let (blocks, page) = (hosts(&[0]), pages(&[0]));
+    plan.lift(&import(prompt(3), &[ImportGroup::new(one.group, &blocks, &page)]), TailRows::Whole).unwrap();
+    assert_eq!(only_move(&one.geometry, &plan), Move { to: DEVICE, from: Some(HOST), bytes: 64 });
+}
+
+#[test]
+fn case_09_nothing_to_lift_is_a_valid_table_without_jobs() {
+    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
+    let one = One::new(&layout, 1, 4, 4, PagedLift::Tail);
+    let mut plan = one.plan();
+    assert_eq!(checked_moves(&one.geometry, &encoded(&plan)), []);
+    // A hybrid prompt of 5 tokens imports 4: its writable page has none of them.
+    let (blocks, page) = (hosts(&[0, 1]), pages(&[2]));
+    let groups = [ImportGroup::new(one.group, &blocks, &page)];
+    for mode in [TailRows::Whole, TailRows::Exact] {
+        plan.clear();
+        plan.lift(&import(hybrid(5), &groups), mode).unwrap();
+        assert!(plan.is_empty());
+        assert_eq!((plan.units(), bytes(&plan)), (0, 0));
+        assert_eq!(checked_moves(&one.geometry, &encoded(&plan)), []);
+    }
+    plan.clear();
+    plan.lift(&import(hybrid(5), &groups), TailRows::ExactZeroed).unwrap();
+    let zeros = Move { to: DEVICE + 2 * 64, from: None, bytes: 64 };
+    assert_eq!(checked_moves(&one.geometry, &encoded(&plan)), [zeros]);
+    assert_eq!(bytes(&plan), 0, "zeros are not copied");
+    // A prompt of one token of a hybrid model imports nothing at all.
+    plan.clear();
+    plan.lift(&import(hybrid(1), &[ImportGroup::new(one.group, &blocks[..1], &page)]), TailRows::Whole)
+        .unwrap();
+    assert!(plan.is_empty());
+}
+
+#[test]
+fn a_cleared_plan_takes_the_same_import_again() {
+    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
+    let one = One::new(&layout, 2, 4, 4, PagedLift::All);
+    let mut plan = one.plan();
+    let (blocks, page) = (hosts(&[3, 1]), pages(&[2, 0]));
+    let groups = [ImportGroup::new(one.group, &blocks, &page)];
+    plan.lift(&import(prompt(7), &groups), TailRows::Exact).unwrap();
+    let first = encoded(&plan);
+    for _ in 0..3 {
+        plan.clear();
+        plan.lift(&import(prompt(7), &groups), TailRows::Exact).unwrap();
+        assert_eq!(encoded(&plan), first);
+    }
+}
