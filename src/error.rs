@@ -1,6 +1,6 @@
 //! One error over all domains.
 
-use pagelift_planner::error::{GeometryError, LayoutError, PlanError, SpanError};
+pub use pagelift_planner::error::{GeometryError, LayoutError, PlanError, SpanError};
 use pagelift_planner::id::Ticket;
 use thiserror::Error as ThisError;
 

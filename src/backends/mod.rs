@@ -66,6 +66,32 @@ pub trait Backend: fmt::Debug {
     unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError>;
 }
 
+/// A backend may be shared by several launchers.
+impl<B: Backend + ?Sized> Backend for &B {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
+        (**self).allocate(place, bytes)
+    }
+
+    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).copy_pages(workers, args) }
+    }
+
+    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).copy_rows(workers, args) }
+    }
+
+    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).apply_map(args) }
+    }
+}
+
 /// Which backend is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {

@@ -1,0 +1,104 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use pagelift::backends::Choice;
+use pagelift::plan::TailRows;
+
+/// Restores imported KV-cache pages, and proves every byte.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+#[command(
+    after_help = "Exit codes: 0 done, 1 a byte was wrong or a step failed, 2 wrong usage or manifest, 3 this \
+                        machine or build cannot do it."
+)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Land an import, lift its last block into a page, generate tokens, and verify every byte of every pool.
+    Restore(Restore),
+    /// Say what this build and this machine can do.
+    Doctor(Doctor),
+}
+
+/// Arguments of `restore`.
+#[derive(Debug, ClapArgs)]
+pub struct Restore {
+    /// The import: a JSON file as manifests/README.md describes it.
+    pub manifest: PathBuf,
+    /// What runs the kernels.
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// Which rows of the partly filled last block are lifted.
+    #[arg(long, value_enum, default_value_t = Mode::Whole)]
+    pub mode: Mode,
+    /// Tokens to generate after the restore; the first replays the prompt's last one.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub generate: u32,
+    /// What the random bytes follow from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, ClapArgs)]
+pub struct Doctor {
+    /// What would run the kernels.
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What runs the kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    /// The best one that this build and this machine have.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda,
+}
+
+impl From<Backend> for Choice {
+    fn from(backend: Backend) -> Self {
+        match backend {
+            Backend::Auto => Self::Auto,
+            Backend::Cpu => Self::Cpu,
+            Backend::Cuda => Self::Cuda,
+        }
+    }
+}
+
+/// Which rows of the partly filled last block are lifted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// The whole block; what lies in its holes means nothing.
+    Whole,
+    /// The imported rows.
+    Exact,
+    /// The imported rows, and zeros after them.
+    ExactZeroed,
+}
+
+impl From<Mode> for TailRows {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Whole => Self::Whole,
+            Mode::Exact => Self::Exact,
+            Mode::ExactZeroed => Self::ExactZeroed,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What a run did, for a person and for a program.
+
+use comfy_table::{Table, presets};
+use pagelift::import::PromptSpan;
+use pagelift::quantity::Tokens;
+use serde::Serialize;
+
+use crate::Failure;
+use crate::manifest::Manifest;
+use crate::restore::{Generated, Lifted, Options, RestoreError};
+
+/// What a restore did. All counts are of this run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The manifest's model.
+    pub model: String,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u64,
+    /// Tokens imported.
+    pub imported_tokens: u64,
+    /// The first token that was computed here.
+    pub resume_at: u64,
+    /// Token slots of a block.
+    pub block_tokens: u64,
+    /// Host blocks received of a token-paged group.
+    pub host_blocks: u32,
+    /// Their token slots.
+    pub capacity: u64,
+    /// Slots of them without an imported token.
+    pub holes: u64,
+    /// The writable page's position in the request.
+    pub tail_page: u32,
+    /// Imported rows of one token each in it.
+    pub tail_rows: u64,
+    /// Cache groups.
+    pub groups: usize,
+    /// Layers of all groups together.
+    pub layers: u64,
+    /// Which rows of the writable page were lifted.
+    pub mode: &'static str,
+    /// Jobs of the lift.
+    pub jobs: usize,
+    /// Units of the lift that warps shared.
+    pub units: u32,
+    /// Launches of the lift.
+    pub lift_launches: u64,
+    /// Launches of the mirror.
+    pub mirror_launches: u64,
+    /// Launches of checkpoints.
+    pub checkpoint_launches: u64,
+    /// All of them.
+    pub launches: u64,
+    /// Bytes lifted.
+    pub bytes_lifted: u64,
+    /// Bytes of states checkpointed.
+    pub bytes_checkpointed: u64,
+    /// Tokens generated.
+    pub generated_tokens: u32,
+    /// Steps that they took.
+    pub steps: u64,
+    /// Rows mirrored, each counted once whatever its layers.
+    pub rows_mirrored: u64,
+    /// Slot-mapping entries skipped: padding and rejected drafts.
+    pub rows_skipped: u64,
+    /// Bad entries met on the device.
+    pub bad_entries: u64,
+    /// Pages sealed.
+    pub pages_sealed: u64,
+    /// Bytes of pools that were compared with the reference.
+    pub bytes_verified: u64,
+    /// Whether every byte was right. A run with a wrong one ends with an error instead.
+    pub verified: bool,
+    /// What ran the kernels.
+    pub backend: &'static str,
+    /// Why that.
+    pub backend_reason: &'static str,
+    /// What the random bytes follow from.
+    pub seed: u64,
+    /// How long all of it took, filling and comparing included.
+    pub seconds: f64,
+}
+
+impl Report {
+    /// The report of a run whose bytes were all right.
+    pub fn new(
+        manifest: &Manifest,
+        span: PromptSpan,
+        options: Options,
+        backend: &'static str,
+        lifted: &Lifted,
+        generated: &Generated,
+    ) -> Result<Self, RestoreError> {
+        let block_tokens = Tokens::new(manifest.span().block_tokens.into());
+        let blocks = span.in_blocks_of(block_tokens).map_err(pagelift::Error::from)?;
+        let Generated { mirror, checkpoint, .. } = generated;
+        let launches = [lifted.counters.launches, mirror.launches, checkpoint.launches];
+        Ok(Self {
+            model: manifest.model().into(),
+            prompt_tokens: span.prompt().get(),
+            imported_tokens: span.imported().get(),
+            resume_at: span.resume_at().get(),
+            block_tokens: block_tokens.get(),
+            host_blocks: blocks.received(),
+            capacity: blocks.capacity().get(),
+            holes: blocks.holes().get(),
+            tail_page: blocks.tail_page(),
+            tail_rows: blocks.tail_tokens().get(),
+            groups: manifest.groups().len(),
+            layers: manifest.groups().iter().map(|group| u64::from(group.layers)).sum(),
+            mode: match options.mode {
+                pagelift::plan::TailRows::Whole => "whole",
+                pagelift::plan::TailRows::Exact => "exact",
+                pagelift::plan::TailRows::ExactZeroed => "exact-zeroed",
+            },
+            jobs: lifted.jobs,
+            units: lifted.units,
+            lift_launches: lifted.counters.launches,
+            mirror_launches: mirror.launches,
+            checkpoint_launches: checkpoint.launches,
+            launches: launches.iter().sum(),
+            bytes_lifted: lifted.counters.bytes.unwrap_or(0),
+            bytes_checkpointed: checkpoint.bytes.unwrap_or(0),
+            generated_tokens: generated.tokens,
+            steps: generated.steps,
+            rows_mirrored: mirror.rows,
+            rows_skipped: mirror.skipped,
+            bad_entries: mirror.bad,
+            pages_sealed: generated.pages_sealed,
+            bytes_verified: 0,
+            verified: true,
+            backend,
+            backend_reason: "",
+            seed: options.seed,
+            seconds: 0.0,
+        })
+    }
+}
+
+/// Prints any result as one JSON object.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Failure { message: error.to_string(), code: crate::exit::FAILED })?;
+    println!("{text}");
+    Ok(())
+}
+
+/// Prints a restore for a person.
+pub fn print_table(report: &Report) {
+    let r = report;
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["restored", r.model.as_str()]);
+    let mut row = |what: &str, value: String| {
+        table.add_row([what.to_owned(), value]);
+    };
+    row(
+        "prompt",
+        format!("{} tokens, {} imported, resumed at {}", r.prompt_tokens, r.imported_tokens, r.resume_at),
+    );
+    row(
+        "host blocks",
+        format!("{} of {} tokens: {} slots, {} holes", r.host_blocks, r.block_tokens, r.capacity, r.holes),
+    );
+    row("writable page", format!("page {} with {} imported rows", r.tail_page, r.tail_rows));
+    row("groups", format!("{}, {} layers in all", r.groups, r.layers));
+    row(
+        "lift",
+        format!(
+            "{} in {} jobs and {} units, {} launch ({})",
+            bytes(r.bytes_lifted),
+            r.jobs,
+            r.units,
+            r.lift_launches,
+            r.mode
+        ),
+    );
+    if r.generated_tokens > 0 {
+        row("generated", format!("{} tokens in {} steps", r.generated_tokens, r.steps));
+        row(
+            "mirror",
+            format!(
+                "{} rows in {} launches; {} entries of padding or rejected drafts skipped, {} bad",
+                r.rows_mirrored, r.mirror_launches, r.rows_skipped, r.bad_entries
+            ),
+        );
+        row("checkpoints", format!("{} in {} launches", bytes(r.bytes_checkpointed), r.checkpoint_launches));
+        row("sealed", format!("{} pages", r.pages_sealed));
+    }
+    row("verified", format!("every one of {} of pools", bytes(r.bytes_verified)));
+    row("backend", format!("{} ({})", r.backend, r.backend_reason));
+    row("time", format!("{:.1} s, filling and comparing included", r.seconds));
+    println!("{table}");
+}
+
+/// Bytes, as a person reads them.
+pub fn bytes(count: u64) -> String {
+    indicatif::HumanBytes(count).to_string()
+}

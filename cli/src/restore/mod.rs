@@ -1,0 +1,218 @@
+//! The main job: an import becomes a restored, growing, sealed set of pages, and every byte is proved.
+//!
+//! The steps are an engine's own, in its order:
+//!
+//! | file | step |
+//! |---|---|
+//! | `world` | pools, filled with random bytes; the geometry over them |
+//! | `import` | the producer's blocks land; one launch lifts what each group lifts |
+//! | `generate` | each step writes rows, mirrors them by one launch, and seals pages as they fill |
+//! | `step` | what one step writes: slots, queries, accepted tokens, padding |
+//! | `pages` | pages and host blocks of a growing request |
+//!
+//! The engine's forward, the producer and the transfer are played by [`crate::reference`], whose model follows along;
+//! at the end it is asked about every byte of every pool.
+
+mod generate;
+mod import;
+mod pages;
+mod step;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+use pagelift::backends::{Backend, open};
+use pagelift::error::{BackendError, MemoryError};
+use pagelift::import::{PromptSpan, Recurrence};
+use pagelift::plan::TailRows;
+use pagelift::quantity::Tokens;
+use thiserror::Error;
+
+use crate::args;
+use crate::manifest::{Footprint, Manifest, ManifestError, mix};
+use crate::progress::Progress;
+use crate::reference::{Model, Producer, ReferenceError};
+use crate::report::{self, Report};
+use crate::{Failure, exit};
+pub use generate::Generated;
+pub use import::Lifted;
+use world::World;
+
+/// What a run is asked for, besides the manifest.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Which rows of the writable page are lifted.
+    pub mode: TailRows,
+    /// Tokens to generate.
+    pub generate: u32,
+    /// What the random bytes follow from.
+    pub seed: u64,
+}
+
+/// Why a run ended early.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The manifest is wrong.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// A step of the library failed.
+    #[error(transparent)]
+    Pagelift(#[from] pagelift::Error),
+    /// A byte is wrong, or the run broke the reference's rules.
+    #[error(transparent)]
+    Reference(#[from] ReferenceError),
+    /// The machine has too little memory.
+    #[error("this manifest needs {needed} bytes of memory, and {available} are available; use a smaller one")]
+    TooLittleMemory {
+        /// Bytes of pools and producer.
+        needed: u64,
+        /// Bytes that the system has left.
+        available: u64,
+    },
+    /// A pool has no block left for the next token.
+    #[error(
+        "pool `{pool}` has no free block for token {position}; give it more blocks, or generate fewer tokens"
+    )]
+    PoolExhausted {
+        /// The pool.
+        pool: String,
+        /// The token.
+        position: u64,
+    },
+    /// A launch was not done when it had returned.
+    #[error("a launch of the {what} is {state} instead of done")]
+    NotDone {
+        /// Which plan.
+        what: &'static str,
+        /// The ticket's state.
+        state: String,
+    },
+    /// A page was sealed that misses a row: the bookkeeping is wrong.
+    #[error("group `{group}`: {block} was sealed with a row missing")]
+    SealedTooEarly {
+        /// The group.
+        group: String,
+        /// The host block.
+        block: String,
+    },
+}
+
+impl From<pagelift::error::PlanError> for RestoreError {
+    fn from(error: pagelift::error::PlanError) -> Self {
+        Self::Pagelift(error.into())
+    }
+}
+
+impl From<pagelift::error::GeometryError> for RestoreError {
+    fn from(error: pagelift::error::GeometryError) -> Self {
+        Self::Pagelift(error.into())
+    }
+}
+
+impl From<RestoreError> for Failure {
+    fn from(error: RestoreError) -> Self {
+        use pagelift::Error;
+        let code = match &error {
+            RestoreError::Manifest(_) | RestoreError::PoolExhausted { .. } => exit::USAGE,
+            RestoreError::TooLittleMemory { .. }
+            | RestoreError::Reference(ReferenceError::OutOfMemory { .. })
+            | RestoreError::Pagelift(
+                Error::Memory(MemoryError::OutOfMemory { .. })
+                | Error::Backend(BackendError::NotBuilt { .. } | BackendError::Threads { .. }),
+            ) => exit::UNABLE,
+            RestoreError::Pagelift(Error::Layout(_) | Error::Span(_) | Error::Geometry(_)) => exit::USAGE,
+            _ => exit::FAILED,
+        };
+        Self { message: error.to_string(), code }
+    }
+}
+
+/// `pagelift restore`.
+pub fn command(args: &args::Restore) -> Result<(), Failure> {
+    let options = Options { mode: args.mode.into(), generate: args.generate, seed: args.seed };
+    let report = load_and_run(args, options)?;
+    if args.json {
+        report::print_json(&report)
+    } else {
+        report::print_table(&report);
+        Ok(())
+    }
+}
+
+fn load_and_run(args: &args::Restore, options: Options) -> Result<Report, RestoreError> {
+    let manifest = Manifest::load(&args.manifest)?;
+    let opened = open(args.backend.into())?;
+    let progress = Progress::new(args.json);
+    let mut report = run(&manifest, opened.backend, options, progress)?;
+    report.backend_reason = opened.reason;
+    Ok(report)
+}
+
+/// Runs the main job on a backend.
+pub fn run<B: Backend>(
+    manifest: &Manifest,
+    backend: B,
+    options: Options,
+    progress: Progress,
+) -> Result<Report, RestoreError> {
+    let started = Instant::now();
+    check_memory(manifest.footprint())?;
+    let backend = &backend;
+    let mut world = World::new(manifest, backend)?;
+    let mut model = Model::new(manifest, options.seed);
+    world.fill(&model, progress)?;
+    let producer = {
+        let bar = progress.bytes("produce", manifest.footprint().producer);
+        Producer::new(manifest, options.seed, |bytes| bar.advance(bytes))?
+    };
+
+    let span = span_of(manifest)?;
+    import::land(&mut world, &mut model, &producer, progress)?;
+    let lifted = import::lift(&mut world, &mut model, backend, span, options.mode)?;
+    drop(producer);
+    let mut verified = 0;
+    let mut generated = Generated::default();
+    if options.generate > 0 {
+        // The restored pools are proved before anything is written over them.
+        verified += world.verify(&model, "verify", progress)?;
+        let acceptance = mix(options.seed);
+        generated =
+            generate::run(&mut world, &mut model, backend, span, options.generate, acceptance, progress)?;
+    }
+    verified += world.verify(&model, "verify", progress)?;
+
+    Ok(Report {
+        bytes_verified: verified,
+        seconds: started.elapsed().as_secs_f64(),
+        ..Report::new(manifest, span, options, backend.name(), &lifted, &generated)?
+    })
+}
+
+/// The product's own arithmetic of the prompt.
+fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
+    let recurrent = manifest.groups().iter().any(|group| group.shape.recurrent);
+    let recurrence = if recurrent { Recurrence::State } else { Recurrence::None };
+    let span = PromptSpan::new(Tokens::new(manifest.span().prompt_tokens), recurrence);
+    Ok(span.map_err(pagelift::Error::from)?)
+}
+
+/// Refuses a manifest that this machine has no memory for, before the system kills the process.
+fn check_memory(footprint: Footprint) -> Result<(), RestoreError> {
+    let needed = footprint.total();
+    match available_memory() {
+        Some(available) if needed > available => Err(RestoreError::TooLittleMemory { needed, available }),
+        _ => Ok(()),
+    }
+}
+
+/// What the system says is available, where it says so.
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
+}

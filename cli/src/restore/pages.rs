@@ -1,0 +1,94 @@
+//! Pages and host blocks of a growing request.
+
+use std::collections::VecDeque;
+
+use pagelift::id::{HostBlockId, PageId};
+use pagelift::lifecycle::OpenPage;
+use pagelift::quantity::{Rows, Tokens};
+
+use super::RestoreError;
+use crate::manifest::{Family, Group, Lift, Manifest, Pool};
+
+/// Free blocks of all pools, in the manifest's scattered order.
+#[derive(Debug)]
+pub struct FreeBlocks {
+    by_pool: Vec<VecDeque<u32>>,
+}
+
+impl FreeBlocks {
+    pub fn new(manifest: &Manifest) -> Self {
+        let spare = manifest.pools().iter().map(|pool| manifest.spare_blocks(pool).iter().copied().collect());
+        Self { by_pool: spare.collect() }
+    }
+
+    /// A block for the token at `position`.
+    pub fn take(&mut self, pool: &Pool, position: u64) -> Result<u32, RestoreError> {
+        let block = self.by_pool.get_mut(pool.index).and_then(VecDeque::pop_front);
+        block.ok_or_else(|| RestoreError::PoolExhausted { pool: pool.name.clone(), position })
+    }
+}
+
+/// A page of the request that rows are written to.
+#[derive(Debug)]
+pub struct Writable {
+    /// Its position in the request: 0 for rings and states.
+    pub position: u64,
+    /// The page on the device.
+    pub page: u32,
+    /// Where it is mirrored, until it is sealed.
+    pub open: Option<OpenPage>,
+    /// Its host block, if it has one.
+    pub block: Option<u32>,
+}
+
+/// What one group keeps on the device of the request's end.
+#[derive(Debug)]
+pub struct GroupPages<'m> {
+    pub group: &'m Group,
+    /// Pages that are written, the last of them first in need of a successor.
+    pub writable: Vec<Writable>,
+}
+
+impl<'m> GroupPages<'m> {
+    /// The writable page of a group after the lift; `None` for a group that is not on the device.
+    pub fn after_import(manifest: &'m Manifest, group: &'m Group) -> Option<Self> {
+        let on_device = group.lift != Lift::None || group.landing == crate::manifest::Landing::Gpu;
+        let page = *group.device_pages().last().filter(|_| on_device)?;
+        let tokens = matches!(group.shape.family, Family::Tokens { .. });
+        let block = group.host_blocks().last().copied().filter(|_| group.mirror);
+        let mut pages = Self { group, writable: Vec::new() };
+        let span = manifest.span();
+        let position = if tokens { span.tail_page() } else { 0 };
+        // The row that is replayed is written again: it is not durable yet, though it was imported.
+        let before_resume = span.resume_at.saturating_sub(position.saturating_mul(span.block_tokens.into()));
+        pages.push(position, page, block, pages.complete_rows(before_resume));
+        Some(pages)
+    }
+
+    /// Adds the page at a position, whose first `durable` rows are safe in its host block.
+    pub fn push(&mut self, position: u64, page: u32, block: Option<u32>, durable: Rows) {
+        let tokens = matches!(self.group.shape.family, Family::Tokens { .. });
+        let rows = Rows::new(self.group.shape.rows);
+        let open = block
+            .filter(|_| tokens)
+            .map(|block| OpenPage::new(PageId::new(page), HostBlockId::new(block), rows, durable));
+        self.writable.push(Writable { position, page, open, block });
+    }
+
+    /// The page at a position.
+    pub fn at(&self, position: u64) -> Option<&Writable> {
+        self.writable.iter().rev().find(|page| page.position == position)
+    }
+
+    /// Rows that are complete when a page holds its first `tokens` tokens.
+    pub fn complete_rows(&self, tokens: u64) -> Rows {
+        let tokens = Tokens::new(tokens);
+        match self.group.shape.family {
+            Family::Tokens { tokens_per_row } => {
+                let rows = tokens.get().checked_div(tokens_per_row.into()).unwrap_or(0);
+                Rows::new(u32::try_from(rows).unwrap_or(u32::MAX).min(self.group.shape.rows))
+            }
+            Family::Ring | Family::State => Rows::new(self.group.shape.rows),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Pools in memory, and the geometry over them.
+
+use std::sync::Arc;
+
+use pagelift::backends::Backend;
+use pagelift::geometry::{
+    Geometry, GeometryBuilder, GroupKey, GroupSpec, Kind, Landing, Memory, Paged, PagedLift, PoolSpec,
+    Region, Ring, SideSpec, State, StateLift,
+};
+use pagelift::id::PoolId;
+use pagelift::layout::{PagedLayout, RingLayout, StateLayout, StatePart};
+use pagelift::memory::{RegionId, Registry};
+
+use super::RestoreError;
+use crate::manifest::{self, Family, Group, LayerOrder, Lift, Manifest, Pool, PoolOrder, Side};
+use crate::progress::Progress;
+use crate::reference::{Model, Piece, ReferenceError};
+
+/// The key of a group, of whichever kind.
+#[derive(Clone, Copy, Debug)]
+pub enum AnyKey {
+    /// Rows of tokens.
+    Paged(GroupKey<Paged>),
+    /// Ring slots.
+    Ring(GroupKey<Ring>),
+    /// A state.
+    State(GroupKey<State>),
+}
+
+/// Pools, and what knows where things lie in them.
+#[derive(Debug)]
+pub struct World<'m> {
+    pub manifest: &'m Manifest,
+    pub memory: Registry,
+    pub geometry: Arc<Geometry>,
+    /// By group.
+    pub keys: Vec<AnyKey>,
+    /// By pool, then by extent.
+    extents: Vec<Vec<RegionId>>,
+}
+
+impl<'m> World<'m> {
+    /// Allocates the manifest's pools, and builds their geometry.
+    pub fn new(manifest: &'m Manifest, backend: &impl Backend) -> Result<Self, RestoreError> {
+        let mut memory = Registry::new();
+        let mut builder = GeometryBuilder::new();
+        let (mut extents, mut pools) = (Vec::new(), Vec::new());
+        for pool in manifest.pools() {
+            let place = memory_of(pool.memory);
+            let ids = (0..pool.extents())
+                .map(|_| memory.allocate(backend, place, pool.extent_bytes()))
+                .collect::<Result<Vec<_>, _>>()?;
+            let regions: Vec<Region> = ids.iter().filter_map(|id| memory.region(*id)).collect();
+            let spec = PoolSpec::new(&pool.name, place, pool.blocks, &regions);
+            let id = builder.pool(spec.extents_of(pool.blocks_per_extent))?;
+            pools.push(Placed { id, extents: regions.iter().map(|region| region.address()).collect() });
+            extents.push(ids);
+        }
+        let keys = manifest
+            .groups()
+            .iter()
+            .map(|group| add_group(&mut builder, group, &pools, manifest.span().block_tokens))
+            .collect::<Result<Vec<_>, _>>()?;
+        let geometry = Arc::new(builder.build()?);
+        Ok(Self { manifest, memory, geometry, keys, extents })
+    }
+
+    /// Fills all pools with what was there before the run: bytes that are random too, so that a stray write shows.
+    pub fn fill(&mut self, model: &Model<'_>, progress: Progress) -> Result<(), RestoreError> {
+        let bar = progress.bytes("fill", self.pool_bytes());
+        for pool in self.manifest.pools() {
+            for (extent, id) in (0..).zip(self.extents.get(pool.index).into_iter().flatten()) {
+                let bytes = self.memory.bytes_mut(*id).unwrap_or_default();
+                model.fill_untouched(pool, extent, bytes)?;
+                bar.advance(pool.extent_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts bytes where the reference says.
+    pub fn put(&mut self, piece: Piece<'_>) -> Result<(), ReferenceError> {
+        let id = self.extents.get(piece.pool.index).and_then(|ids| ids.get(piece.extent as usize));
+        piece.put(id.and_then(|id| self.memory.bytes_mut(*id)).unwrap_or_default())
+    }
+
+    /// Asks the model about every byte of every pool, and returns how many these were.
+    pub fn verify(
+        &self,
+        model: &Model<'_>,
+        what: &'static str,
+        progress: Progress,
+    ) -> Result<u64, RestoreError> {
+        let bar = progress.bytes(what, self.pool_bytes());
+        let mut verified = 0;
+        for pool in self.manifest.pools() {
+            for (extent, id) in (0..).zip(self.extents.get(pool.index).into_iter().flatten()) {
+                let bytes = self.memory.bytes(*id).unwrap_or_default();
+                verified += model.verify(pool, extent, bytes, |bytes| bar.advance(bytes))?;
+            }
+        }
+        Ok(verified)
+    }
+
+    /// The region of one extent, for tests that spoil a byte.
+    #[cfg(test)]
+    pub fn extent(&self, pool: usize, extent: usize) -> RegionId {
+        self.extents[pool][extent]
+    }
+
+    fn pool_bytes(&self) -> u64 {
+        self.manifest.pools().iter().map(|pool| pool.bytes()).sum()
+    }
+}
+
+/// A pool of the geometry, and where its extents begin.
+struct Placed {
+    id: PoolId,
+    extents: Vec<u64>,
+}
+
+fn memory_of(memory: manifest::Memory) -> Memory {
+    match memory {
+        manifest::Memory::Host => Memory::Host,
+        manifest::Memory::Device => Memory::Device,
+    }
+}
+
+/// Adds a group of its kind.
+fn add_group(
+    builder: &mut GeometryBuilder,
+    group: &Group,
+    pools: &[Placed],
+    block_tokens: u32,
+) -> Result<AnyKey, RestoreError> {
+    let segments = &group.shape.segments;
+    let key = match group.shape.family {
+        Family::Tokens { tokens_per_row } => {
+            let lift = match group.lift {
+                Lift::Tail => PagedLift::Tail,
+                Lift::All => PagedLift::All,
+                Lift::State | Lift::None => PagedLift::None,
+            };
+            let layout = |side: &Side| {
+                let page = PagedLayout::builder(block_tokens).tokens_per_row(tokens_per_row);
+                let page = page.row_padding(side.row_padding);
+                segments.iter().fold(page, |page, s| page.segment(&s.name, s.row_bytes)).build()
+            };
+            AnyKey::Paged(builder.group(spec::<Paged>(group, pools, lift, layout)?)?)
+        }
+        Family::Ring => {
+            let slot_bytes = segments.iter().map(|segment| segment.row_bytes).sum();
+            let layout = |side: &Side| {
+                RingLayout::builder(group.shape.rows, slot_bytes).slot_padding(side.row_padding).build()
+            };
+            AnyKey::Ring(builder.group(spec::<Ring>(group, pools, state_lift(group), layout)?)?)
+        }
+        Family::State => {
+            let parts: Vec<_> = segments.iter().map(|s| StatePart::new(&s.name, s.row_bytes)).collect();
+            let layout = |_: &Side| StateLayout::new(&parts, None);
+            AnyKey::State(builder.group(spec::<State>(group, pools, state_lift(group), layout)?)?)
+        }
+    };
+    Ok(key)
+}
+
+fn state_lift(group: &Group) -> StateLift {
+    if group.lift == Lift::State { StateLift::State } else { StateLift::None }
+}
+
+/// A group's specification, its sides placed in the pools.
+fn spec<K: Kind>(
+    group: &Group,
+    pools: &[Placed],
+    lift: K::Lift,
+    layout: impl Fn(&Side) -> Result<K::Layout, pagelift::error::LayoutError>,
+) -> Result<GroupSpec<K>, RestoreError> {
+    let place = |side: &Option<Side>| -> Result<Option<SideSpec<K::Layout>>, RestoreError> {
+        let Some(side) = side else { return Ok(None) };
+        let Some(pool) = pools.get(side.pool.index) else { return Ok(None) };
+        let layout = layout(side).map_err(pagelift::Error::from)?;
+        let offsets = layer_offsets(group, side);
+        Ok(Some(SideSpec::packed(pool.id, &pool.extents, &offsets, block_stride(&side.pool), layout)))
+    };
+    let landing = match group.landing {
+        manifest::Landing::Host => Landing::Host,
+        manifest::Landing::Gpu => Landing::Device,
+    };
+    let (host, device) = (place(&group.host)?, place(&group.device)?);
+    Ok(GroupSpec { name: group.name.as_str().into(), layers: group.layers, landing, lift, host, device })
+}
+
+/// Bytes from an extent's start to block 0 of each of the group's layers.
+fn layer_offsets(group: &Group, side: &Side) -> Vec<u64> {
+    let pool = &side.pool;
+    let between = match pool.order {
+        PoolOrder::LayersOutermost => u64::from(pool.blocks_per_extent).saturating_mul(pool.page_bytes),
+        PoolOrder::BlocksOutermost => pool.page_bytes,
+    };
+    let layers = (0..group.layers).map(|layer| match side.layer_order {
+        LayerOrder::Forward => layer,
+        LayerOrder::Reversed => group.layers.saturating_sub(1).saturating_sub(layer),
+    });
+    layers.map(|layer| u64::from(side.first_layer.saturating_add(layer)).saturating_mul(between)).collect()
+}
+
+/// Bytes from one block of a layer to the next.
+fn block_stride(pool: &Pool) -> u64 {
+    match pool.order {
+        PoolOrder::LayersOutermost => pool.page_bytes,
+        PoolOrder::BlocksOutermost => {
+            u64::from(pool.layers).saturating_mul(pool.page_bytes).saturating_add(pool.block_padding)
+        }
+    }
+}
