@@ -1,1 +1,128 @@
+//! The whole job over the small manifests, on every backend; and that a wrong byte is noticed.
 
+use std::path::PathBuf;
+
+use pagelift::backends::{Backend, Cpu, Emulated};
+use pagelift::plan::TailRows;
+use pagelift_device::emulation::Shape;
+
+use super::world::World;
+use super::{Options, RestoreError, import, run, span_of};
+use crate::manifest::{Manifest, SplitMix64};
+use crate::progress::Progress;
+use crate::reference::{Model, Producer, ReferenceError};
+use crate::report::Report;
+
+const MODES: [TailRows; 3] = [TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed];
+
+fn small(name: &str) -> Manifest {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../manifests/small");
+    Manifest::load(folder.join(name)).unwrap()
+}
+
+fn all_small() -> Vec<(String, Manifest)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../manifests/small");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<String> = files.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    assert!(names.len() >= 5, "the small manifests are gone: {names:?}");
+    names.into_iter().map(|name| (name.clone(), small(&name))).collect()
+}
+
+fn restore(manifest: &Manifest, backend: impl Backend, mode: TailRows, generate: u32) -> Report {
+    let options = Options { mode, generate, seed: 7 };
+    run(manifest, backend, options, Progress::new(true)).unwrap()
+}
+
+/// A launch shape, and whether rings are used.
+fn emulated(blocks: u32, warps: u32, lanes: u32, seed: u64) -> Emulated {
+    Emulated { shape: Shape { blocks, warps, lanes }, seed, bulk: seed % 2 == 1 }
+}
+
+#[test]
+fn all_small_manifests_verify_in_all_modes_on_the_cpu() {
+    for (name, manifest) in all_small() {
+        for mode in MODES {
+            let one = restore(&manifest, Cpu::with_threads(1).unwrap(), mode, 300);
+            let two = restore(&manifest, Cpu::with_threads(2).unwrap(), mode, 300);
+            assert!(one.verified && one.generated_tokens == 300, "{name}");
+            assert_eq!((one.lift_launches, one.mirror_launches), (1, one.steps), "{name}");
+            let account = |report: &Report| {
+                (report.bytes_lifted, report.rows_mirrored, report.rows_skipped, report.pages_sealed)
+            };
+            assert_eq!(account(&one), account(&two), "{name}");
+        }
+    }
+}
+
+#[test]
+fn all_small_manifests_verify_in_any_launch_shape_and_order() {
+    for (name, manifest) in all_small() {
+        for (seed, mode) in (0..6).zip(MODES.into_iter().cycle()) {
+            let shape = [(1, 1, 32), (2, 3, 32), (3, 1, 1), (5, 2, 32)][seed as usize % 4];
+            let report = restore(&manifest, emulated(shape.0, shape.1, shape.2, seed), mode, 40);
+            assert!(report.verified, "{name}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn the_planner_and_the_manifest_agree_on_every_number_of_the_prompt() {
+    for (name, manifest) in all_small() {
+        let report = restore(&manifest, Cpu::with_threads(1).unwrap(), TailRows::Exact, 0);
+        let span = manifest.span();
+        assert_eq!(report.imported_tokens, span.imported_tokens, "{name}");
+        assert_eq!(report.resume_at, span.resume_at, "{name}");
+        assert_eq!(u64::from(report.host_blocks), span.received_blocks(), "{name}");
+        let block = u64::from(span.block_tokens);
+        assert_eq!(report.capacity, span.received_blocks() * block, "{name}");
+        assert_eq!(report.holes, report.capacity - span.imported_tokens, "{name}");
+        assert_eq!(u64::from(report.tail_page), span.tail_page(), "{name}");
+        let before_tail = span.tail_page() * block;
+        assert_eq!(report.tail_rows, span.imported_tokens.saturating_sub(before_tail), "{name}");
+        assert_eq!(report.launches, 1, "one launch lifts all groups of {name}");
+    }
+}
+
+/// Data that is equally wrong on both sides would let any test pass: spoil one byte, and see it found.
+#[test]
+fn case_25_one_wrong_byte_anywhere_is_noticed() {
+    for (name, manifest) in all_small() {
+        let backend = Cpu::with_threads(1).unwrap();
+        let mut world = World::new(&manifest, &backend).unwrap();
+        let mut model = Model::new(&manifest, 3);
+        let quiet = Progress::new(true);
+        world.fill(&model, quiet).unwrap();
+        let producer = Producer::new(&manifest, 3, |_| ()).unwrap();
+        import::land(&mut world, &mut model, &producer, quiet).unwrap();
+        let span = span_of(&manifest).unwrap();
+        import::lift(&mut world, &mut model, &backend, span, TailRows::Exact).unwrap();
+        world.verify(&model, "", quiet).unwrap();
+        for draw in 0..60 {
+            let pool = SplitMix64::at(draw, 0) as usize % manifest.pools().len();
+            let extents = manifest.pools()[pool].extents() as usize;
+            let region = world.extent(pool, SplitMix64::at(draw, 1) as usize % extents);
+            let bytes = world.memory.bytes_mut(region).unwrap();
+            let at = SplitMix64::at(draw, 2) as usize % bytes.len();
+            let bit = 1 << (SplitMix64::at(draw, 3) % 8);
+            bytes[at] ^= bit;
+            match world.verify(&model, "", quiet) {
+                Err(RestoreError::Reference(ReferenceError::Mismatch(mismatch))) => {
+                    assert_eq!(mismatch.offset, at as u64, "{name}");
+                }
+                other => panic!("{name}: byte {at} of pool {pool} was spoilt, and: {other:?}"),
+            }
+            world.memory.bytes_mut(region).unwrap()[at] ^= bit;
+        }
+        world.verify(&model, "", quiet).unwrap();
+    }
+}
+
+#[test]
+fn a_pool_without_a_free_page_is_named_before_the_step_that_needs_it() {
+    let manifest = small("unaligned.json");
+    let options = Options { mode: TailRows::Whole, generate: 1_000_000, seed: 1 };
+    let error = run(&manifest, Cpu::with_threads(1).unwrap(), options, Progress::new(true)).unwrap_err();
+    assert!(matches!(error, RestoreError::PoolExhausted { .. }), "{error}");
+    assert!(error.to_string().contains("give it more blocks"), "{error}");
+}

@@ -1,0 +1,183 @@
+//! The program as a person and a script meet it: exit codes, messages, and the JSON object.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn pagelift(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pagelift")).args(arguments).output().unwrap()
+}
+
+fn manifests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests")
+}
+
+fn small(name: &str) -> String {
+    manifests().join("small").join(name).to_str().unwrap().to_owned()
+}
+
+/// What the program says of a manifest that is wrong: one line, and an exit code for wrong input.
+fn refused(path: &str) -> String {
+    let output = pagelift(&["restore", path, "--json"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{path}: {message}");
+    assert!(output.stdout.is_empty(), "{path} was refused, yet something was printed");
+    assert!(message.starts_with("pagelift: "), "{message}");
+    assert!(!message.contains("panicked"), "{message}");
+    message
+}
+
+/// A file with these bytes, gone with the returned folder.
+fn file(bytes: &[u8]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("manifest.json");
+    std::fs::write(&path, bytes).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn restore_prints_one_json_object_with_every_field() {
+    let output = pagelift(&["restore", &small("hybrid.json"), "--json", "--generate", "50", "--seed", "9"]);
+    assert!(output.status.success());
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let fields = [
+        "prompt_tokens",
+        "imported_tokens",
+        "resume_at",
+        "block_tokens",
+        "host_blocks",
+        "capacity",
+        "holes",
+        "tail_page",
+        "tail_rows",
+        "groups",
+        "layers",
+        "jobs",
+        "launches",
+        "bytes_lifted",
+        "rows_mirrored",
+        "pages_sealed",
+        "seconds",
+    ];
+    for field in fields {
+        assert!(object[field].is_number(), "{field}: {}", object[field]);
+    }
+    assert_eq!((&object["verified"], &object["backend"]), (&Value::Bool(true), &Value::from("cpu")));
+}
+
+#[test]
+fn restore_prints_a_table_for_a_person() {
+    let output = pagelift(&["restore", &small("sub-block.json")]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(text.contains("writable page") && text.contains("verified"), "{text}");
+}
+
+#[test]
+fn each_mode_and_backend_is_named_as_documented() {
+    for mode in ["whole", "exact", "exact-zeroed"] {
+        let output =
+            pagelift(&["restore", &small("unaligned.json"), "--json", "--mode", mode, "--backend", "cpu"]);
+        let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(object["mode"], mode);
+    }
+    assert_eq!(pagelift(&["restore", "x.json", "--mode", "half"]).status.code(), Some(2));
+}
+
+#[test]
+fn doctor_says_what_runs_the_kernels() {
+    let output = pagelift(&["doctor", "--json"]);
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["backend"], "cpu");
+    assert!(pagelift(&["doctor"]).status.success());
+}
+
+#[test]
+fn a_backend_that_is_not_there_is_said() {
+    for command in [vec!["doctor"], vec!["restore", "MANIFEST"]] {
+        let path = small("aligned.json");
+        let mut arguments: Vec<&str> =
+            command.iter().map(|a| if *a == "MANIFEST" { &path } else { *a }).collect();
+        arguments.extend(["--backend", "cuda"]);
+        let output = pagelift(&arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        assert!(message.contains("use `cpu`"), "{message}");
+    }
+}
+
+#[test]
+fn a_missing_file_and_a_folder_are_named() {
+    assert!(refused("nowhere.json").contains("nowhere.json"));
+    assert!(refused(manifests().to_str().unwrap()).contains("manifests"));
+}
+
+#[test]
+fn truncated_manifests_are_refused() {
+    let text = std::fs::read(small("unaligned.json")).unwrap();
+    let whole = text.iter().rposition(|byte| *byte == b'}').unwrap();
+    for end in (0..=whole).step_by(97) {
+        let (_folder, path) = file(&text[..end]);
+        refused(&path);
+    }
+}
+
+#[test]
+fn random_bytes_are_refused() {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    for length in [0, 1, 10, 1000, 100_000] {
+        let bytes: Vec<u8> = (0..length)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state as u8
+            })
+            .collect();
+        let (_folder, path) = file(&bytes);
+        refused(&path);
+    }
+}
+
+#[test]
+fn a_huge_file_is_refused_without_being_read() {
+    let (folder, path) = file(b"");
+    std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
+    assert!(refused(&path).contains("bytes"));
+    drop(folder);
+}
+
+/// A wrong manifest, made from a right one by changing one value.
+fn changed(name: &str, change: impl Fn(&mut Value)) -> String {
+    let mut manifest: Value = serde_json::from_slice(&std::fs::read(small(name)).unwrap()).unwrap();
+    change(&mut manifest);
+    let (_folder, path) = file(&serde_json::to_vec(&manifest).unwrap());
+    refused(&path)
+}
+
+#[test]
+fn wrong_manifests_name_the_place_and_what_was_expected() {
+    let unknown = changed("aligned.json", |m| m["groups"][0]["colour"] = "blue".into());
+    assert!(unknown.contains("groups[0]") && unknown.contains("colour"), "{unknown}");
+    let version = changed("aligned.json", |m| m["version"] = 2.into());
+    assert!(version.contains("version"), "{version}");
+    let pool = changed("aligned.json", |m| m["groups"][0]["host"]["pool"] = "nowhere".into());
+    assert!(pool.contains("nowhere"), "{pool}");
+    let page = changed("aligned.json", |m| m["pools"][0]["page_bytes"] = 7.into());
+    assert!(page.contains('7'), "{page}");
+    let tokens = changed("aligned.json", |m| m["prompt_tokens"] = 100_000.into());
+    assert!(tokens.contains("blocks"), "{tokens}");
+    let negative = changed("aligned.json", |m| m["pools"][0]["blocks"] = (-1).into());
+    assert!(negative.contains("pools[0].blocks"), "{negative}");
+    let overflow = changed("aligned.json", |m| m["pools"][0]["page_bytes"] = u64::MAX.into());
+    assert!(overflow.contains("pools[0].page_bytes"), "{overflow}");
+    let partial = changed("hybrid.json", |m| {
+        let groups = m["groups"].as_array_mut().unwrap();
+        let state =
+            groups.iter_mut().find(|g| g["lift"] == "state" && g["layout"]["kind"] != "ring").unwrap();
+        state["lift"] = "tail".into();
+    });
+    assert!(partial.contains("state or none"), "{partial}");
+}
