@@ -157,7 +157,7 @@ pub struct GroupSpec<K: Kind> {
 }
 
 /// A group of one geometry, with its kind in the type.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct GroupKey<K> {
     pub(crate) id: GroupId,
     pub(crate) geometry: u64,
@@ -171,6 +171,15 @@ impl<K> Clone for GroupKey<K> {
 }
 
 impl<K> Copy for GroupKey<K> {}
+
+// Derived, these would ask the kind to be comparable, which it is not.
+impl<K> PartialEq for GroupKey<K> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, self.geometry) == (other.id, other.geometry)
+    }
+}
+
+impl<K> Eq for GroupKey<K> {}
 
 impl<K> GroupKey<K> {
     pub(crate) const fn new(id: GroupId, geometry: u64) -> Self {
