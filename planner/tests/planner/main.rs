@@ -12,6 +12,7 @@ mod mirror;
 mod page_map;
 mod refusals;
 mod seal;
+mod specs;
 mod support;
 mod words;
 mod worked_numbers;

@@ -1,0 +1,12 @@
+//! A launcher of one direction takes no plan of another.
+
+use pagelift_planner::plan::{CheckpointPlan, MirrorPlan, RestorePlan};
+
+fn launch_restore(_: &RestorePlan) {}
+
+fn launch(mirror: &MirrorPlan, checkpoint: &CheckpointPlan) {
+    launch_restore(mirror);
+    launch_restore(checkpoint);
+}
+
+fn main() {}
