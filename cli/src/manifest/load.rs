@@ -22,7 +22,6 @@ use super::span::Span;
 #[derive(Debug, Clone)]
 pub struct Manifest {
     model: String,
-    tensor_parallel: u32,
     speculative_tokens: u32,
     span: Span,
     pools: Vec<Arc<Pool>>,
@@ -112,19 +111,13 @@ impl Manifest {
             return Err(Problem::TooManyBytes { what, limit: limits::TOTAL_BYTES }).at("pools");
         }
         let spare = blocks::assign(&pools, &spec.groups, &mut groups, &span)?;
-        Ok(Self { model, tensor_parallel, speculative_tokens, span, pools, groups, spare })
+        Ok(Self { model, speculative_tokens, span, pools, groups, spare })
     }
 
     /// What the import is of; for people.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.model
-    }
-
-    /// Ranks that the model's heads are split over; at least 1. A manifest describes one of them.
-    #[must_use]
-    pub const fn tensor_parallel(&self) -> u32 {
-        self.tensor_parallel
     }
 
     /// Draft tokens of a step.

@@ -30,11 +30,10 @@ mod splitmix;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ManifestError, Problem};
+pub use error::ManifestError;
 pub use format::{Landing, LayerOrder, Lift, Memory, PoolOrder};
 pub use group::{Group, Side};
-pub use layout::{Family, Segment, Shape};
+pub use layout::Family;
 pub use load::{Footprint, Manifest};
 pub use pool::Pool;
-pub use span::Span;
 pub use splitmix::{SplitMix64, mix};

@@ -36,28 +36,10 @@ impl Span {
         self.imported_tokens.div_ceil(self.block())
     }
 
-    /// Token slots of the received blocks.
-    #[must_use]
-    pub fn capacity(&self) -> u64 {
-        self.received_blocks().saturating_mul(self.block())
-    }
-
-    /// Slots of the last received block that no imported token uses.
-    #[must_use]
-    pub fn holes(&self) -> u64 {
-        self.capacity() - self.imported_tokens
-    }
-
     /// The index of the one writable page.
     #[must_use]
     pub fn tail_page(&self) -> u64 {
         self.resume_at / self.block()
-    }
-
-    /// Imported tokens of the writable page; possibly none.
-    #[must_use]
-    pub fn tail_rows(&self) -> u64 {
-        self.imported_tokens.saturating_sub(self.tail_page().saturating_mul(self.block()))
     }
 
     /// Pages up to and including the writable one. Never fewer than [`received_blocks`](Self::received_blocks), and
@@ -65,6 +47,25 @@ impl Span {
     #[must_use]
     pub fn pages(&self) -> u64 {
         self.tail_page().saturating_add(1)
+    }
+}
+
+/// What only tests ask for: the program reports the planner's numbers, and tests compare them with these.
+#[cfg(test)]
+impl Span {
+    /// Token slots of the received blocks.
+    pub fn capacity(&self) -> u64 {
+        self.received_blocks() * self.block()
+    }
+
+    /// Slots of the last received block that no imported token uses.
+    pub fn holes(&self) -> u64 {
+        self.capacity() - self.imported_tokens
+    }
+
+    /// Imported tokens of the writable page; possibly none.
+    pub fn tail_rows(&self) -> u64 {
+        self.imported_tokens.saturating_sub(self.tail_page() * self.block())
     }
 }
 
@@ -95,6 +96,7 @@ mod tests {
             let found =
                 (span.received_blocks(), span.capacity(), span.holes(), span.tail_page(), span.tail_rows());
             assert_eq!(found, expected, "{prompt} tokens, block {block}, recurrent {recurrent}");
+            assert_eq!((span.resume_at, span.imported_tokens), (prompt - 1, prompt - u64::from(recurrent)));
         }
     }
 

@@ -27,8 +27,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use address::{Place, Slot, page_place, row_place, slot};
-pub use content::{Contents, Stream};
-pub use error::{Mismatch, ReferenceError, Region};
-pub use model::{Copied, Model, Row};
+pub use address::slot;
+pub use error::ReferenceError;
+pub use model::{Copied, Model};
 pub use producer::{Piece, Producer};

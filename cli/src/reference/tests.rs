@@ -5,8 +5,10 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Copied, Mismatch, Model, Piece, Place, Producer, ReferenceError, Region, Row, Slot};
-use super::{page_place, row_place, slot};
+use super::address::{Place, Slot, page_place, row_place, slot};
+use super::error::{Mismatch, ReferenceError, Region};
+use super::model::{Copied, Model, Row};
+use super::producer::{Piece, Producer};
 use crate::manifest::{Family, Group, Landing, Lift, Manifest, Memory, Pool, SplitMix64};
 
 fn parse(json: &Value) -> Manifest {
