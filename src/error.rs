@@ -1,7 +1,7 @@
 //! One error over all domains.
 
 pub use pagelift_planner::error::{GeometryError, LayoutError, PlanError, SpanError};
-use pagelift_planner::id::Ticket;
+use pagelift_planner::id::{HostBlockId, Ticket};
 use thiserror::Error as ThisError;
 
 /// Anything that can go wrong in this crate. The variant says in which domain.
@@ -99,6 +99,26 @@ pub enum LaunchError {
     /// A ring needs a slot.
     #[error("a launcher needs at least 1 staging slot")]
     NoSlots,
+    /// A ring needs a few slots only: the host is a few steps ahead.
+    #[error("a launcher has at most {most} staging slots; {slots} were asked for")]
+    TooManySlots {
+        /// Slots asked for.
+        slots: u32,
+        /// Slots that a launcher may have.
+        most: u32,
+    },
+    /// The page map of the plan and what earlier plans left on the device contradict each other.
+    #[error(
+        "{page} cannot be mirrored to {block}: on the device {user} is; a launcher follows the page map of one plan"
+    )]
+    OtherPageMap {
+        /// The page that was to be mapped.
+        page: String,
+        /// The block that it was to be mapped to.
+        block: HostBlockId,
+        /// The page that uses the block.
+        user: String,
+    },
 }
 
 /// A backend that cannot run.
@@ -112,6 +132,32 @@ pub enum BackendError {
         name: &'static str,
         /// One that is there.
         instead: &'static str,
+    },
+    /// A backend gave other memory than it was asked for.
+    #[error(
+        "backend `{name}` was asked for {needed} bytes, 16-byte aligned, and gave {found} at {address:#x}"
+    )]
+    Allocation {
+        /// The backend.
+        name: &'static str,
+        /// Bytes asked for.
+        needed: u64,
+        /// Bytes given.
+        found: u64,
+        /// Where they begin.
+        address: u64,
+    },
+    /// A launch shape that cannot be.
+    #[error("a launch of {blocks} blocks of {warps} warps of {lanes} lanes; expected 1 to {most} threads")]
+    Shape {
+        /// Blocks of the launch.
+        blocks: u32,
+        /// Warps of a block.
+        warps: u32,
+        /// Lanes of a warp.
+        lanes: u32,
+        /// The most threads.
+        most: u32,
     },
     /// Worker threads could not be started.
     #[error("{threads} worker threads cannot be started: {cause}")]

@@ -12,6 +12,7 @@ use pagelift_planner::geometry::{Geometry, Memory, Region};
 use pagelift_planner::plan::{Direction, PagePlan, Plan, RowPlan, Staging};
 use zerocopy::{Immutable, IntoBytes};
 
+use super::maps::DeviceMaps;
 use super::{Backend, Buffer};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;
@@ -35,6 +36,10 @@ mod sealed {
 
 /// Plans that a kernel carries out: page plans by `pagelift_copy_pages`, row plans by `pagelift_copy_rows`.
 pub trait Launchable: Plan + sealed::Sealed {
+    /// Page-map changes that the plan carries.
+    #[doc(hidden)]
+    fn changes(&self) -> &[abi::MapChange];
+
     /// Launches the kernel of this kind of plan.
     ///
     /// # Safety
@@ -51,6 +56,10 @@ pub trait Launchable: Plan + sealed::Sealed {
 }
 
 impl<D: Direction> Launchable for PagePlan<D> {
+    fn changes(&self) -> &[abi::MapChange] {
+        &[]
+    }
+
     unsafe fn launch(
         backend: &impl Backend,
         workers: Option<NonZeroU32>,
@@ -63,6 +72,10 @@ impl<D: Direction> Launchable for PagePlan<D> {
 }
 
 impl<D: Direction> Launchable for RowPlan<D> {
+    fn changes(&self) -> &[abi::MapChange] {
+        self.page_map().pending()
+    }
+
     unsafe fn launch(
         backend: &impl Backend,
         workers: Option<NonZeroU32>,
@@ -90,6 +103,7 @@ pub(crate) struct Bound<B> {
     table: Buffer,
     _progress: Buffer,
     _maps: Buffer,
+    device_maps: DeviceMaps,
     addresses: Addresses,
 }
 
@@ -105,9 +119,10 @@ impl<B: Backend> Bound<B> {
         let routes = upload(&backend, geometry.routes())?;
         let segments = upload(&backend, geometry.segments())?;
         let bases = upload(&backend, geometry.bases())?;
+        let device_maps = DeviceMaps::new(geometry);
         let maps = upload(&backend, &vec![abi::NONE; geometry.map_entries() as usize])?;
-        let table = backend.allocate(Memory::Device, table_bytes as u64)?;
-        let progress = backend.allocate(Memory::Device, size_of::<abi::Progress>() as u64)?;
+        let table = allocate(&backend, Memory::Device, table_bytes)?;
+        let progress = allocate(&backend, Memory::Device, size_of::<abi::Progress>())?;
         let addresses = Addresses {
             table: table.address(),
             routes: routes.address(),
@@ -125,6 +140,7 @@ impl<B: Backend> Bound<B> {
             table,
             _progress: progress,
             _maps: maps,
+            device_maps,
             addresses,
         })
     }
@@ -139,7 +155,7 @@ impl<B: Backend> Bound<B> {
     }
 
     /// Refuses a plan of another geometry, or arrays that are not registered. Nothing has changed then.
-    pub fn check<P: Plan>(&mut self, memory: &Registry, plan: &P) -> Result<(), Error> {
+    pub fn check<P: Launchable>(&mut self, memory: &Registry, plan: &P) -> Result<(), Error> {
         if !Arc::ptr_eq(plan.geometry(), &self.geometry) {
             return Err(LaunchError::OtherGeometry.into());
         }
@@ -150,22 +166,38 @@ impl<B: Backend> Bound<B> {
         Ok(())
     }
 
-    /// Encodes a checked plan into `slot`, copies it into the table, and applies its page-map changes.
-    pub fn load<P: Plan>(&mut self, plan: &P, staging: Staging, slot: &mut Buffer) -> Result<(), Error> {
+    /// Encodes a checked plan into `slot`, applies its page-map changes, and copies it into the table. Where that
+    /// fails, the table and the maps are as they were.
+    pub fn load<P: Launchable>(
+        &mut self,
+        plan: &P,
+        staging: Staging,
+        slot: &mut Buffer,
+    ) -> Result<(), Error> {
         let used = plan.encode(staging, slot.bytes_mut())?;
         let (from, to) = (slot.bytes().get(..used), self.table.bytes_mut().get_mut(..used));
         let (Some(from), Some(to)) = (from, to) else {
             let room = self.table.bytes().len();
             return Err(LaunchError::TableTooSmall { needed: used, room }.into());
         };
+        let changes = plan.changes();
+        if !changes.is_empty() {
+            self.device_maps.claim(changes)?;
+            let (maps, entries) = (self.addresses.maps, u64::from(self.geometry.map_entries()));
+            // The changes are read from the slot: until they are applied the table holds the plan before.
+            let args = abi::MapArgs { table: slot.address(), maps, entries };
+            // SAFETY: (1) the slot was just written by a planner's plan for this geometry, whose maps have that many
+            // entries; both buffers are ours, and `&mut` keeps everybody else away.
+            if let Err(error) = unsafe { self.backend.apply_map(args) } {
+                self.device_maps.take_back(changes);
+                return Err(error.into());
+            }
+            self.device_maps.commit(changes);
+        }
         to.copy_from_slice(from);
         self.arrays.clear();
         self.arrays.extend(plan.arrays());
-        let entries = u64::from(self.geometry.map_entries());
-        let Addresses { table, maps, .. } = self.addresses;
-        // SAFETY: (1) the table was just written by a planner's plan for this geometry, whose maps have that many
-        // entries; both buffers are ours, and `&mut self` keeps everybody else away.
-        Ok(unsafe { self.backend.apply_map(abi::MapArgs { table, maps, entries }) }?)
+        Ok(())
     }
 
     /// Launches the kernel of `P` on the table.
@@ -180,8 +212,9 @@ impl<B: Backend> Bound<B> {
         }
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
-        // keeps everybody else away from them. (2) The planner refuses plans whose destinations meet another
-        // destination or a source. (3) Launches of this progress word come through `&mut self`, one after the other.
+        // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
+        // destination or a source; row plans read arrays on the device, write to the host, and `DeviceMaps` keeps two
+        // pages from one block. (3) Launches of this progress word come through `&mut self`, one after the other.
         Ok(unsafe { P::launch(&self.backend, workers, self.addresses) }?)
     }
 
@@ -207,7 +240,20 @@ fn check_array(memory: &Registry, array: Region) -> Result<(), MemoryError> {
 /// Copies a table into memory that kernels read.
 fn upload<T: IntoBytes + Immutable>(backend: &impl Backend, entries: &[T]) -> Result<Buffer, Error> {
     let bytes = entries.as_bytes();
-    let mut buffer = backend.allocate(Memory::Device, bytes.len() as u64)?;
-    buffer.bytes_mut().copy_from_slice(bytes);
+    let mut buffer = allocate(backend, Memory::Device, bytes.len())?;
+    if let Some(to) = buffer.bytes_mut().get_mut(..bytes.len()) {
+        to.copy_from_slice(bytes);
+    }
+    Ok(buffer)
+}
+
+/// Allocates memory for a table. Kernels trust its size and alignment, so a backend's word is not enough.
+pub(crate) fn allocate(backend: &impl Backend, place: Memory, bytes: usize) -> Result<Buffer, Error> {
+    let needed = bytes as u64;
+    let buffer = backend.allocate(place, needed)?;
+    let (found, address) = (buffer.region().bytes(), buffer.address());
+    if found < needed || !address.is_multiple_of(16) {
+        return Err(BackendError::Allocation { name: backend.name(), needed, found, address }.into());
+    }
     Ok(buffer)
 }

@@ -25,6 +25,21 @@ pub struct Emulated {
     pub bulk: bool,
 }
 
+impl Emulated {
+    /// The most threads of a launch.
+    const MOST: u32 = 1 << 20;
+
+    /// Refuses a shape without threads, or with more than can be numbered.
+    fn check(&self) -> Result<(), BackendError> {
+        let Shape { blocks, warps, lanes } = self.shape;
+        let threads = blocks.checked_mul(warps).and_then(|warps| warps.checked_mul(lanes));
+        match threads {
+            Some(1..=Self::MOST) => Ok(()),
+            _ => Err(BackendError::Shape { blocks, warps, lanes, most: Self::MOST }),
+        }
+    }
+}
+
 impl Backend for Emulated {
     fn name(&self) -> &'static str {
         "emulated"
@@ -35,6 +50,7 @@ impl Backend for Emulated {
     }
 
     unsafe fn copy_pages(&self, _workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+        self.check()?;
         // SAFETY: (1) is ours; rings need no shared memory here.
         unsafe {
             if self.bulk {
@@ -47,12 +63,14 @@ impl Backend for Emulated {
     }
 
     unsafe fn copy_rows(&self, _workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+        self.check()?;
         // SAFETY: (1) is ours.
         unsafe { emulation::run::<pagelift_copy_rows>(self.shape, self.seed, args) };
         Ok(())
     }
 
     unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+        self.check()?;
         // SAFETY: (1) is ours.
         unsafe { emulation::run::<pagelift_apply_map>(self.shape, self.seed, args) };
         Ok(())

@@ -12,6 +12,7 @@ mod bound;
 mod buffer;
 mod cpu;
 mod emulated;
+mod maps;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -19,8 +20,8 @@ use std::num::NonZeroU32;
 use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
 use pagelift_planner::geometry::Memory;
 
-pub(crate) use bound::Bound;
 pub use bound::Launchable;
+pub(crate) use bound::{Bound, allocate};
 pub use buffer::Buffer;
 pub use cpu::Cpu;
 pub use emulated::Emulated;
@@ -32,7 +33,7 @@ pub trait Backend: fmt::Debug {
     /// Its name, as `--backend` takes it.
     fn name(&self) -> &'static str;
 
-    /// Allocates zeroed, page-aligned memory that kernels can reach.
+    /// Allocates zeroed, page-aligned memory of at least `bytes` bytes that kernels can reach.
     ///
     /// # Errors
     /// Where there is no room for it.

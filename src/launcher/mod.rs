@@ -30,7 +30,7 @@ use ring::Ring;
 /// How a launcher stages and launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LauncherOptions {
-    /// Staging slots: how many plans may be in flight.
+    /// Staging slots: how many plans may be in flight. 1 to 64.
     pub slots: u32,
     /// The most workers that a launch may use (multiprocessors of a GPU, warps on a CPU); `None` leaves it to the
     /// backend.
@@ -63,7 +63,8 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// Binds a launcher for plans with the geometry and the capacity of `plan`.
     ///
     /// # Errors
-    /// Where a pool of the geometry is not registered, there is no memory for the tables, or `slots` is 0.
+    /// Where a pool of the geometry is not registered, there is no memory for the tables, or `slots` is 0 or
+    /// more than 64.
     pub fn bind(backend: B, memory: &Registry, plan: &P, options: LauncherOptions) -> Result<Self, Error> {
         let table_bytes = plan.table_bytes();
         let bound = Bound::new(backend, memory, plan.geometry(), table_bytes)?;
@@ -73,11 +74,13 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
 
     /// Stages a plan: the next launch carries it out. A plan staged before and not launched yet is superseded.
     ///
-    /// Page-map changes take effect at once, whatever becomes of the plan.
+    /// Page-map changes take effect at once, whatever becomes of the plan. The maps on the device belong to the
+    /// launcher: what a row plan maps stays mapped, also when another plan is staged, so keep to one row plan.
     ///
     /// # Errors
-    /// Where the plan has another geometry or outgrows the table, an array it reads is not registered, or every
-    /// staging slot is in flight. Nothing has changed then.
+    /// Where the plan has another geometry or outgrows the table, an array it reads is not registered, its page map
+    /// contradicts the one on the device, every staging slot is in flight, or the backend fails. Nothing has changed
+    /// then.
     pub fn stage(&mut self, memory: &Registry, plan: &mut P) -> Result<Ticket, Error> {
         let (needed, room) = (plan.table_bytes(), self.bound.table_bytes());
         if needed > room {

@@ -6,11 +6,14 @@ use pagelift_abi::{Completion, status};
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::id::Ticket;
 
-use crate::backends::{Backend, Buffer};
+use crate::backends::{Backend, Buffer, allocate};
 use crate::error::{Error, LaunchError};
 
 /// Outcomes that are remembered after their slots were used again.
 const REMEMBERED: usize = 64;
+
+/// The most slots of a ring: asking for a ticket's state looks at each.
+const MOST_SLOTS: u32 = 64;
 
 /// What a launch reported of one plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,10 +75,13 @@ impl Ring {
         if slots == 0 {
             return Err(LaunchError::NoSlots.into());
         }
+        if slots > MOST_SLOTS {
+            return Err(LaunchError::TooManySlots { slots, most: MOST_SLOTS }.into());
+        }
         let slot = |_| -> Result<Slot, Error> {
             Ok(Slot {
-                table: backend.allocate(Memory::Host, table_bytes as u64)?,
-                completion: backend.allocate(Memory::Host, size_of::<Completion>() as u64)?,
+                table: allocate(backend, Memory::Host, table_bytes)?,
+                completion: allocate(backend, Memory::Host, size_of::<Completion>())?,
                 ticket: 0,
             })
         };
