@@ -20,7 +20,7 @@ pub struct Counters {
     pub done: u64,
     /// Plans that were overwritten before they ran.
     pub superseded: u64,
-    /// Rows mirrored.
+    /// Rows mirrored. Of a plan that repeats, this and the two counts below are those of its last run.
     pub rows: u64,
     /// Slot-mapping entries rightly skipped.
     pub skipped: u64,
