@@ -78,7 +78,8 @@ table_struct! {
 }
 
 table_struct! {
-    /// A change of one page-map entry, applied when its plan is staged.
+    /// A change of one page-map entry, applied when its plan is staged. A plan changes an entry at most once: the changes
+    /// of a plan are applied in no order.
     pub struct MapChange {
         /// Index into the concatenated page maps.
         pub entry: u32,
@@ -97,7 +98,14 @@ table_struct! {
     /// - `i` is below the count read on the device, and below the end of the last query;
     /// - the slot is not negative (padding) and its page is neither `null_page` nor unmapped;
     /// - the token is among the accepted ones of its request, where counts are given;
-    /// - it completes a row: `(slot + 1) % tokens_per_row == 0`.
+    /// - it completes a row: `(slot + 1) % tokens_per_row == 0`. A token that does not is counted neither way: its row
+    ///   comes with the token that completes it.
+    ///
+    /// Bad are a count or last start out of `0..=capacity` (once a launch; it is forced into that range), and an entry
+    /// whose page or block is past its side, whose request is not found, or has accepted more than it had tokens.
+    ///
+    /// A row job has fewer than 2³² units (`capacity · layers · segments`), and its pages fewer than 2³² slots: the
+    /// kernel numbers both in 32 bits, and takes larger slots for bad.
     pub struct RowJob {
         /// Address of the slot mapping: `capacity` entries of `slot_bytes`, signed.
         pub slots: u64,

@@ -8,8 +8,8 @@
 //!                                      └ wait_stores (at the end) → written
 //! ```
 //!
-//! Of [`STAGES`] slots all but one hold loads in flight, and in the remaining one the youngest store is still
-//! reading: so neither direction ever waits for what was just begun.
+//! Of [`STAGES`] slots so many hold loads in flight, and the other [`DRAINING`] the youngest stores, which may still be
+//! reading: a ring with loads alone would wait for each store as soon as it had begun it.
 //!
 //! This order stands here once. Below it lie the primitives, `Bulk`, which are instructions on the GPU and on the host
 //! copies that happen as late as they may: a wait that is missing *here* corrupts data in a test on the CPU.
@@ -17,11 +17,14 @@
 use crate::platform::{bulk::Bulk, lanes::Lanes};
 use crate::{Mover, lane};
 
+// Twelve slots of 4 KB were no worse than any other division of the same memory, and the best for runs of about 1 KB,
+// which have a slot each (H200, both directions, one to 132 blocks of four warps).
+
 /// Slots of a ring.
-pub const STAGES: u32 = 6;
+pub const STAGES: u32 = 12;
 
 /// Bytes of a slot: longer runs are cut.
-pub const STAGE_BYTES: u32 = 8 * 1024;
+pub const STAGE_BYTES: u32 = 4 * 1024;
 
 /// Bytes of a slot's control record: see `nvptx/bulk.rs`. The host knows them to size a launch.
 pub(crate) const CONTROL_BYTES: u32 = 24;
@@ -29,8 +32,11 @@ pub(crate) const CONTROL_BYTES: u32 = 24;
 /// Shared memory of one ring: the slots, then their control records, and 128-byte alignment for the next one.
 pub(crate) const RING_BYTES: u32 = (STAGES * (STAGE_BYTES + CONTROL_BYTES)).next_multiple_of(128);
 
-/// Loads that are in flight at most; the other slot is being emptied.
-const LOADS: u32 = STAGES - 1;
+/// Slots whose stores need not have read them yet.
+pub(crate) const DRAINING: u32 = 4;
+
+/// Loads that are in flight at most.
+const LOADS: u32 = STAGES - DRAINING;
 
 /// A run this short is one access a lane: not worth a bulk copy, which costs the one lane that issues it more.
 const SHORT: u32 = 32 * 16;
@@ -40,6 +46,10 @@ const SHORT: u32 = 32 * 16;
 /// A bulk copy needs 16-byte alignment, so only runs of width 16 take the ring; which way a run takes is decided for
 /// each one. The ring lies in dynamic shared memory, of which a launch gives each block
 /// [`BulkRing::shared_bytes`]. On the GPU it needs sm_90.
+///
+/// It takes few threads and registers. Where those are not scarce [`Lanes`] are the better choice: on an H200 two blocks
+/// of 32 warps of lanes fill the link to host memory, and eight blocks of four rings; and bulk stores to host memory
+/// lose a fifth where their destination is not aligned to 128 bytes.
 pub struct BulkRing {
     bulk: Bulk,
     lanes: Lanes,
@@ -75,9 +85,9 @@ impl BulkRing {
     #[inline(always)]
     unsafe fn issue(&mut self, source: u64, destination: u64, bytes: u32) {
         // SAFETY: (store_oldest 1) loads are in flight, namely `LOADS`. (wait_reads 1, load 1) is our 2.
-        // (load 2) is our 1. (load 3) Now fewer than `LOADS` loads are in flight, so two slots are free at least: `head`
-        // and the one before `tail`. The youngest store reads the latter; `wait_reads` has waited for all others, and
-        // so for the one that read `head`.
+        // (load 2) is our 1. (load 3) Now fewer than `LOADS` loads are in flight, so more than `DRAINING` slots are free:
+        // those from `head` up to `tail`. The youngest stores read the last of them; `wait_reads` leaves out `DRAINING`
+        // stores, and so it has waited for the one that read `head`.
         unsafe {
             if self.loading == LOADS {
                 self.store_oldest();

@@ -22,9 +22,10 @@ pub fn warp() -> u32 {
     block_idx_x() + grid_dim_x() * (thread_idx_x() / lanes_per_warp())
 }
 
-/// Warps of the launch.
+/// Warps of the launch: at least one.
 #[inline(always)]
 #[must_use]
 pub fn warps() -> u32 {
-    grid_dim_x() * (block_dim_x() / lanes_per_warp())
+    // Said for the compiler: who divides by it needs no trap.
+    (grid_dim_x() * (block_dim_x() / lanes_per_warp())).max(1)
 }

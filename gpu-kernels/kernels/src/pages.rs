@@ -17,7 +17,7 @@ use pagelift_abi::{
 use pagelift_device::{read_at, warp, warps, Mover};
 
 use crate::launch::{begin, finish, Tally};
-use crate::side::block_address;
+use crate::side::Place;
 
 /// Carries out the page jobs of a table.
 ///
@@ -139,15 +139,16 @@ unsafe fn copy_unit<M: Mover>(
     }
 
     let piece = Piece::of(&pair, job.rows, chunk);
-    // SAFETY: (1) is our 2, and `layer` is a remainder by the number of layers; (2) was asked above.
-    let mut destination = unsafe { block_address(args.bases, &route.destination, layer, blocks.destination) }
-        + pair.destination_offset
-        + u64::from(job.destination_row) * u64::from(pair.destination_stride)
-        + piece.destination;
+    // SAFETY: (1) is our 2, and `layer` is a remainder by the number of layers.
+    let mut destination =
+        unsafe { Place::of(&route.destination, blocks.destination).address(args.bases, layer) }
+            + pair.destination_offset
+            + u64::from(job.destination_row) * u64::from(pair.destination_stride)
+            + piece.destination;
     let mut source = 0;
     if !zero {
         // SAFETY: as above.
-        source = unsafe { block_address(args.bases, &route.source, layer, blocks.source) }
+        source = unsafe { Place::of(&route.source, blocks.source).address(args.bases, layer) }
             + pair.source_offset
             + u64::from(job.source_row) * u64::from(pair.source_stride)
             + piece.source;

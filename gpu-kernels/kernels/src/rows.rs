@@ -1,17 +1,20 @@
 //! The rows that a step wrote: the mirror of a group, driven by what lies on the device.
 //!
 //! A unit is one row, `(entry of the slot mapping, layer, segment)`, segment running fastest. How many units a job has is
-//! known only here, from the count of valid entries; each warp reads the counts of all jobs as it comes to them, and
-//! carries its place over from one job to the next.
+//! known only here, from the count of valid entries. Each warp takes one stretch of them, so that it judges an entry once
+//! for many of its rows: judging costs more than a short row. Stretches are as even as can be, and where a job leaves
+//! warps without one, the next job begins with those.
 //!
 //! Everything read from slot mapping, counts, starts and maps may be nonsense. It is compared before it is used, and
 //! whatever fails is counted, once per entry, and leaves no trace elsewhere.
 
-use pagelift_abi::{Route, RowJob, RowsArgs, SegmentPair, Side, TableHeader, NONE};
+use core::ops::Range;
+
+use pagelift_abi::{Route, RowJob, RowsArgs, SegmentPair, TableHeader, NONE};
 use pagelift_device::{read, read_at, warp, warps, Mover};
 
 use crate::launch::{begin, finish, Tally};
-use crate::side::block_address;
+use crate::side::Place;
 
 /// Carries out the row jobs of a table.
 ///
@@ -30,29 +33,33 @@ pub(crate) unsafe fn copy_rows<M: Mover>(args: &RowsArgs) {
     let mut mover = unsafe { M::new() };
     let mut tally = Tally::default();
 
-    let jobs = args.table + size_of::<TableHeader>() as u64;
-    let mut unit = u64::from(warp());
-    for at in 0..header.jobs {
-        let job = jobs + u64::from(at) * size_of::<RowJob>() as u64;
+    let mut job = args.table + size_of::<TableHeader>() as u64;
+    let mut turn = warp();
+    for _ in 0..header.jobs {
         // SAFETY: the table has that many jobs (1), each names a route, and (1) of `valid_entries` is that.
-        let (entries, Route { layers, segments, .. }) = unsafe {
+        let (entries, route) = unsafe {
             let job: RowJob = read(job);
-            (valid_entries(&job, &mut tally), read_at(args.routes, u64::from(job.route)))
+            (valid_entries(&job, &mut tally), read_at::<Route>(args.routes, u64::from(job.route)))
         };
-        if layers == 0 || segments == 0 {
-            continue;
+        // A row job has fewer than 2³² units: its capacity is limited to that.
+        let rows_of_entry = route.layers * route.segments;
+        let units = entries * rows_of_entry;
+        let share = units.div_ceil(warps()).max(1);
+        let mut unit = turn.saturating_mul(share).min(units);
+        let end = unit.saturating_add(share).min(units);
+        let taken = units.div_ceil(share);
+        turn = if turn < taken { turn + (warps() - taken) } else { turn - taken };
+
+        while unit < end {
+            let Some(entry) = unit.checked_div(rows_of_entry) else { break };
+            let first = unit - entry * rows_of_entry;
+            let rows = first..rows_of_entry.min(first + (end - unit));
+            unit += rows.end - rows.start;
+            // SAFETY: (1, 2) the job is one of the table, `entry` is below `entries`, and no row is past the last one.
+            // (3) is our 1 and 2; all lanes of the warp are at this entry.
+            unsafe { copy_entry(args, job, entry, rows, &mut mover, &mut tally) };
         }
-        let units = u64::from(entries) * u64::from(layers) * u64::from(segments);
-        while unit < units {
-            // A row job has fewer than 2³² units: its capacity is limited to that.
-            let (run, segment) = (unit as u32 / segments, unit as u32 % segments);
-            let row = Row { entry: run / layers, layer: run % layers, segment };
-            // SAFETY: (1, 2) the job is one of the table, and the parts of `row` are remainders, or below `entries`.
-            // (3) is our 1 and 2; all lanes of the warp are at this unit.
-            unsafe { copy_row(args, job, row, &mut mover, &mut tally) };
-            unit += u64::from(warps());
-        }
-        unit -= units;
+        job += size_of::<RowJob>() as u64;
     }
 
     // SAFETY: (1) all lanes of the warp left the loop, and end here.
@@ -91,33 +98,34 @@ fn clamped(count: i32, capacity: u32, tally: &mut Tally) -> u32 {
     within as u32
 }
 
-/// A unit: what one layer and segment keep for one entry of the slot mapping.
-struct Row {
-    entry: u32,
-    layer: u32,
-    segment: u32,
-}
-
-/// Copies the row of one unit of the job at `job`, if it is to be copied.
-///
-/// Job and route are read again for each unit. They are in the cache, and held in registers they would halve the
-/// number of warps that fit.
+/// Judges an entry of the job at `job`, and copies those of its rows, if they are to be copied. Row `n` of an entry is
+/// that of layer `n / segments` and segment `n % segments`.
 ///
 /// # Safety
 ///
-/// 1. A row job lies at `job`, and `row.entry` is below the capacity of its slot mapping, and of its last query's end
-///    where there are queries.
-/// 2. `row.layer` and `row.segment` are such of the job's route.
+/// 1. A row job lies at `job`, and `entry` is below the capacity of its slot mapping, and of its last query's end where
+///    there are queries.
+/// 2. `rows` are below the layers times the segments of its route, of which it has some.
 /// 3. The conditions of [`copy_rows`], and all lanes of the warp make this call.
 #[inline(always)]
-unsafe fn copy_row<M: Mover>(args: &RowsArgs, job: u64, row: Row, mover: &mut M, tally: &mut Tally) {
+unsafe fn copy_entry<M: Mover>(
+    args: &RowsArgs,
+    job: u64,
+    entry: u32,
+    rows: Range<u32>,
+    mover: &mut M,
+    tally: &mut Tally,
+) {
+    // Job and route are read again for each entry: they are in the cache, and held in registers they would halve the
+    // number of warps that fit.
+    //
     // SAFETY: (1) is ours, and by (3) the route exists. (1) of `judge` is our 1, (2) our 3.
     let (route, verdict) = unsafe {
         let job: RowJob = read(job);
         let route: Route = read_at(args.routes, u64::from(job.route));
-        (route, judge(args.maps, &job, &route, row.entry))
+        (route, judge(args.maps, &job, &route, entry))
     };
-    if row.layer == 0 && row.segment == 0 {
+    if rows.start == 0 {
         match verdict {
             Verdict::Copy(_) => tally.rows += 1,
             Verdict::Skip => tally.skipped += 1,
@@ -125,31 +133,40 @@ unsafe fn copy_row<M: Mover>(args: &RowsArgs, job: u64, row: Row, mover: &mut M,
             Verdict::Incomplete => {}
         }
     }
-    let Verdict::Copy(place) = verdict else { return };
+    let Verdict::Copy(found) = verdict else { return };
 
-    // SAFETY: (1) by (2) the route has this segment, and this layer; (2) a judged page and block are below their sides'
-    // numbers. (3) The width is the pair's for every row on both sides, both rows lie within their blocks, no other
-    // unit has this destination, and all lanes are here.
-    unsafe {
-        let pair: SegmentPair =
-            read_at(args.segments, u64::from(route.first_segment) + u64::from(row.segment));
-        let at = |side: &Side, block, offset: u64, stride: u32| {
-            block_address(args.bases, side, row.layer, block)
-                + offset
-                + u64::from(place.row) * u64::from(stride)
-        };
-        mover.copy(
-            at(&route.source, place.page, pair.source_offset, pair.source_stride),
-            at(&route.destination, place.block, pair.destination_offset, pair.destination_stride),
-            pair.row_bytes,
-            u32::from(pair.width),
-        );
+    let (source, destination) =
+        (Place::of(&route.source, found.page), Place::of(&route.destination, found.block));
+    let Some(mut layer) = rows.start.checked_div(route.segments) else { return };
+    let mut segment = rows.start - layer * route.segments;
+    for _ in rows {
+        // SAFETY: (1) by (2) the route has this segment and this layer. (2) The width is the pair's for every row on
+        // both sides, (3, 4) both rows lie within their blocks, no other unit has this destination, and all lanes are
+        // here.
+        unsafe {
+            let pair: SegmentPair =
+                read_at(args.segments, u64::from(route.first_segment) + u64::from(segment));
+            mover.copy(
+                source.address(args.bases, layer)
+                    + pair.source_offset
+                    + u64::from(found.row) * u64::from(pair.source_stride),
+                destination.address(args.bases, layer)
+                    + pair.destination_offset
+                    + u64::from(found.row) * u64::from(pair.destination_stride),
+                pair.row_bytes,
+                u32::from(pair.width),
+            );
+        }
+        segment += 1;
+        if segment == route.segments {
+            (layer, segment) = (layer + 1, 0);
+        }
     }
 }
 
 /// What is to become of an entry.
 enum Verdict {
-    Copy(Place),
+    Copy(Found),
     /// Rightly skipped: padding, no page, not mapped, or not accepted.
     Skip,
     /// Makes no sense.
@@ -159,7 +176,7 @@ enum Verdict {
 }
 
 /// Where an entry's rows lie: the same row of a page and of its block.
-struct Place {
+struct Found {
     page: u32,
     block: u32,
     row: u32,
@@ -218,7 +235,7 @@ unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
     if slot - row * job.tokens_per_row + 1 != job.tokens_per_row {
         return Verdict::Incomplete;
     }
-    Verdict::Copy(Place { page, block, row })
+    Verdict::Copy(Found { page, block, row })
 }
 
 /// Whether the token of `entry` is among the accepted ones of its request; `None` where starts or counts make no sense.

@@ -10,7 +10,7 @@ use std::ptr::{copy_nonoverlapping, with_exposed_provenance, with_exposed_proven
 use super::{emulating, lanes::assert_aligned};
 use crate::{
     lane,
-    ring::{STAGE_BYTES, STAGES},
+    ring::{DRAINING, STAGE_BYTES, STAGES},
 };
 
 /// What a slot holds between the begin and the end of a load.
@@ -114,13 +114,13 @@ impl Bulk {
         self.stores.push(Store { slot, destination, length, read: None });
     }
 
-    /// Waits until all stores but the youngest have read their slots.
+    /// Waits until all stores but the [`DRAINING`] youngest have read their slots.
     ///
     /// # Safety
     ///
     /// 1. The calling thread is lane 0.
     pub(crate) unsafe fn wait_reads(&mut self) {
-        let older = self.stores.len().saturating_sub(1);
+        let older = self.stores.len().saturating_sub(DRAINING as usize);
         self.read_slots(older);
     }
 

@@ -8,7 +8,7 @@ use core::arch::{asm, global_asm};
 
 use crate::{
     lane, lanes_per_warp,
-    ring::{CONTROL_BYTES, RING_BYTES, STAGE_BYTES, STAGES},
+    ring::{CONTROL_BYTES, DRAINING, RING_BYTES, STAGE_BYTES, STAGES},
     thread::thread_idx_x,
 };
 
@@ -134,7 +134,7 @@ impl Bulk {
         }
     }
 
-    /// Waits until all stores but the youngest have read their slots.
+    /// Waits until all stores but the [`DRAINING`] youngest have read their slots.
     ///
     /// # Safety
     ///
@@ -142,7 +142,7 @@ impl Bulk {
     #[inline(always)]
     pub(crate) unsafe fn wait_reads(&mut self) {
         // SAFETY: waits for this thread's own groups; there are no conditions.
-        unsafe { asm!("cp.async.bulk.wait_group.read 1;", options(nostack)) };
+        unsafe { asm!("cp.async.bulk.wait_group.read {};", const DRAINING, options(nostack)) };
     }
 
     /// Waits until all stores are written, as if by ordinary stores of this lane.

@@ -55,31 +55,35 @@ impl Mover for Lanes {
 /// 2. `bytes` bytes may be read at `source` and written at `destination`, and nobody else writes either.
 #[inline(always)]
 unsafe fn copy<P: Piece>(source: u64, destination: u64, bytes: u32) {
-    let (step, bytes) = (u64::from(lanes_per_warp() * P::BYTES), u64::from(bytes));
-    let mut at = u64::from(lane() * P::BYTES);
-    while at < bytes {
-        // All loads of a round are issued before its first store waits for one. There is no separate loop for the
-        // last round, in which one load after the other would be waited for.
-        let (at_2, at_3, at_4) = (at + step, at + 2 * step, at + 3 * step);
-        // SAFETY: each piece begins at a multiple of its size below `bytes`, which is one too (1): it lies within
-        // the run and is aligned, and (2) allows the access.
+    let first = lane() * P::BYTES;
+    let (mut source, mut destination) = (source + u64::from(first), destination + u64::from(first));
+    // Bytes from this lane's next piece to the end.
+    let mut left = bytes.saturating_sub(first);
+    while left > 0 {
+        // All loads of a turn are issued before its first store waits for one. There is no separate loop for the last
+        // turn, in which one load after the other would be waited for.
+        let (two, three, four) = (left > P::ROUND, left > 2 * P::ROUND, left > 3 * P::ROUND);
+        // SAFETY: a piece that begins before the end lies within the run, and is aligned, as all are multiples of its
+        // size (1); (2) allows the access.
         unsafe {
-            let first = P::load(source + at);
-            let second = if at_2 < bytes { P::load(source + at_2) } else { P::ZERO };
-            let third = if at_3 < bytes { P::load(source + at_3) } else { P::ZERO };
-            let fourth = if at_4 < bytes { P::load(source + at_4) } else { P::ZERO };
-            first.store(destination + at);
-            if at_2 < bytes {
-                second.store(destination + at_2);
+            let a = P::load::<0>(source);
+            let b = if two { P::load::<1>(source) } else { P::ZERO };
+            let c = if three { P::load::<2>(source) } else { P::ZERO };
+            let d = if four { P::load::<3>(source) } else { P::ZERO };
+            a.store::<0>(destination);
+            if two {
+                b.store::<1>(destination);
             }
-            if at_3 < bytes {
-                third.store(destination + at_3);
+            if three {
+                c.store::<2>(destination);
             }
-            if at_4 < bytes {
-                fourth.store(destination + at_4);
+            if four {
+                d.store::<3>(destination);
             }
         }
-        at += 4 * step;
+        source += u64::from(4 * P::ROUND);
+        destination += u64::from(4 * P::ROUND);
+        left = left.saturating_sub(4 * P::ROUND);
     }
 }
 
@@ -91,28 +95,36 @@ unsafe fn copy<P: Piece>(source: u64, destination: u64, bytes: u32) {
 /// 2. `bytes` bytes may be written at `destination`, and nobody else touches them.
 #[inline(always)]
 unsafe fn zero<P: Piece>(destination: u64, bytes: u32) {
-    let mut at = u64::from(lane() * P::BYTES);
-    while at < u64::from(bytes) {
+    let first = lane() * P::BYTES;
+    let mut destination = destination + u64::from(first);
+    let mut left = bytes.saturating_sub(first);
+    while left > 0 {
         // SAFETY: as in `copy`.
-        unsafe { P::ZERO.store(destination + at) };
-        at += u64::from(lanes_per_warp() * P::BYTES);
+        unsafe { P::ZERO.store::<0>(destination) };
+        destination += u64::from(P::ROUND);
+        left = left.saturating_sub(P::ROUND);
     }
 }
 
 /// What one load or store moves. Loads bypass L1: no byte is read twice.
+///
+/// The constant `N` of an access is how many rounds of all lanes it lies behind its address: a part of the instruction,
+/// where computed addresses would take two registers each.
 trait Piece: Copy {
     const BYTES: u32;
     const ZERO: Self;
+    /// What all lanes move with one access each.
+    const ROUND: u32 = lanes_per_warp() * Self::BYTES;
 
     /// # Safety
     ///
-    /// 1. `address` is a multiple of `BYTES`, and as many may be read there.
-    unsafe fn load(address: u64) -> Self;
+    /// 1. `address` is a multiple of `BYTES`, and as many may be read `N` rounds behind it.
+    unsafe fn load<const N: u32>(address: u64) -> Self;
 
     /// # Safety
     ///
-    /// 1. `address` is a multiple of `BYTES`, and as many may be written there.
-    unsafe fn store(self, address: u64);
+    /// 1. `address` is a multiple of `BYTES`, and as many may be written `N` rounds behind it.
+    unsafe fn store<const N: u32>(self, address: u64);
 }
 
 /// Sixteen bytes. (A struct copy of this size would be split in two.)
@@ -124,14 +136,15 @@ impl Piece for Quad {
     const ZERO: Self = Self(0, 0, 0, 0);
 
     #[inline(always)]
-    unsafe fn load(address: u64) -> Self {
+    unsafe fn load<const N: u32>(address: u64) -> Self {
         let (a, b, c, d);
         // SAFETY: (1) is what the instruction asks for.
         unsafe {
             asm!(
-                "ld.global.L1::no_allocate.v4.u32 {{{}, {}, {}, {}}}, [{}];",
+                "ld.global.L1::no_allocate.v4.u32 {{{}, {}, {}, {}}}, [{} + {}];",
                 out(reg32) a, out(reg32) b, out(reg32) c, out(reg32) d,
                 in(reg64) address,
+                const N * Self::ROUND,
                 options(nostack, readonly),
             );
         }
@@ -139,12 +152,13 @@ impl Piece for Quad {
     }
 
     #[inline(always)]
-    unsafe fn store(self, address: u64) {
+    unsafe fn store<const N: u32>(self, address: u64) {
         // SAFETY: (1) is what the instruction asks for.
         unsafe {
             asm!(
-                "st.global.v4.u32 [{}], {{{}, {}, {}, {}}};",
+                "st.global.v4.u32 [{} + {}], {{{}, {}, {}, {}}};",
                 in(reg64) address,
+                const N * Self::ROUND,
                 in(reg32) self.0, in(reg32) self.1, in(reg32) self.2, in(reg32) self.3,
                 options(nostack),
             );
@@ -164,14 +178,15 @@ macro_rules! scalar {
             const ZERO: Self = $zero;
 
             #[inline(always)]
-            unsafe fn load(address: u64) -> Self {
+            unsafe fn load<const N: u32>(address: u64) -> Self {
                 let value;
                 // SAFETY: (1) is what the instruction asks for.
                 unsafe {
                     asm!(
-                        concat!("ld.global.L1::no_allocate.", $suffix, " {}, [{}];"),
+                        concat!("ld.global.L1::no_allocate.", $suffix, " {}, [{} + {}];"),
                         out($class) value,
                         in(reg64) address,
+                        const N * Self::ROUND,
                         options(nostack, readonly),
                     );
                 }
@@ -179,13 +194,14 @@ macro_rules! scalar {
             }
 
             #[inline(always)]
-            unsafe fn store(self, address: u64) {
+            unsafe fn store<const N: u32>(self, address: u64) {
                 let $value = self;
                 // SAFETY: (1) is what the instruction asks for.
                 unsafe {
                     asm!(
-                        concat!("st.global.", $suffix, " [{}], {};"),
+                        concat!("st.global.", $suffix, " [{} + {}], {};"),
                         in(reg64) address,
+                        const N * Self::ROUND,
                         in($class) $inner,
                         options(nostack),
                     );

@@ -5,7 +5,7 @@ use core::arch::nvptx;
 /// Threads of a warp.
 #[inline(always)]
 #[must_use]
-pub fn lanes_per_warp() -> u32 {
+pub const fn lanes_per_warp() -> u32 {
     32
 }
 

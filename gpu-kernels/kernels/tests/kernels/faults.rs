@@ -59,23 +59,23 @@ fn mirror(slots: &[i64], page_slots: u32, map: &[i32]) -> Mirror {
     }
 }
 
-/// Kind 1. Blocks and rows lie more than 4 GiB apart; of the memory between them nothing is ever touched.
+/// Kind 1. Blocks lie 5 GiB apart and rows 4.5 GiB from the first; of the memory between them nothing is ever touched.
 #[test]
 fn offsets_beyond_31_and_32_bits() {
     const GIB: usize = 1 << 30;
-    let mut source = vec![0u8; 9 * GIB + 4096];
-    let mut destination = vec![0u8; 9 * GIB + 4096];
+    const ROW: u32 = 9;
+    let far = 5 * GIB + ROW as usize * (GIB / 2);
+    let mut source = vec![0u8; far + 4096];
+    let mut destination = vec![0u8; far + 4096];
     let bytes: Vec<u8> = (0..64).map(|n| n * 3 + 1).collect();
-    // Block 3 · 2 GiB, then row 11 · 256 MiB: 8.75 GiB from the base. What a 31- or 32-bit offset would have reached
-    // instead holds other bytes.
-    let far = 3 * 2 * GIB + 11 * (GIB / 4);
+    // What an offset of 31 or 32 bits would have reached instead, of the block, the row or both, holds other bytes.
     source[far..far + 64].copy_from_slice(&bytes);
     for wrapped in [far & 0x7FFF_FFFF, far & 0xFFFF_FFFF] {
         source[wrapped] = 0xEE;
     }
 
     let side =
-        |bases| Side { bases, extents: 1, blocks_per_extent: 4, blocks: 4, block_stride: 2 * GIB as u64 };
+        |bases| Side { bases, extents: 1, blocks_per_extent: 2, blocks: 2, block_stride: 5 * GIB as u64 };
     let mut routes = [Route {
         source: side(0),
         destination: side(1),
@@ -87,8 +87,8 @@ fn offsets_beyond_31_and_32_bits() {
     let mut pairs = [SegmentPair {
         source_offset: 0,
         destination_offset: 0,
-        source_stride: GIB as u32 / 4,
-        destination_stride: GIB as u32 / 4,
+        source_stride: GIB as u32 / 2,
+        destination_stride: GIB as u32 / 2,
         row_bytes: 64,
         width: 16,
         rows_log2: 0,
@@ -105,10 +105,10 @@ fn offsets_beyond_31_and_32_bits() {
 
     for kind in KINDS {
         let job = PageJob {
-            source: 3,
-            destination: 3,
-            source_row: 11,
-            destination_row: 11,
+            source: 1,
+            destination: 1,
+            source_row: ROW,
+            destination_row: ROW,
             rows: 1,
             ..PageJob::default()
         };
@@ -118,7 +118,7 @@ fn offsets_beyond_31_and_32_bits() {
         clear(&mut destination);
     }
 
-    let (mut slots, mut maps) = ([3 * 12 + 11i64], [-1, -1, -1, 3]);
+    let (mut slots, mut maps) = ([12 + i64::from(ROW)], [-1, 1]);
     let job = RowJob {
         slots: address(&mut slots),
         capacity: 1,
@@ -274,10 +274,18 @@ fn only_the_accepted_prefix_of_each_request_is_mirrored() {
         accepted: Some(vec![2, 0, 3, 5]),
         ..mirror(&[0, 1, 2, 4, 5, 6, 8, 9], 4, &[2, 0, 1])
     };
-    let mut world = World::new(&[mla(3, 3, 4)], 10);
-    let counts = rows::reference(&world, std::slice::from_ref(&mirror)).1;
-    assert_eq!(counts, Counts { rows: 5, skipped: 1, bad: 2 });
-    rows::check(&mut world, &[mirror], PLAIN);
+    // Tokens before the first request belong to none, and where starts do not ascend they may belong to none either.
+    let orphans = Mirror { starts: Some(vec![2, 5, 5, 5, 8]), ..mirror.clone() };
+    let tangled = Mirror { starts: Some(vec![7, -9, 9, 8, 2]), ..mirror.clone() };
+    for (mirror, counts) in [
+        (mirror, Counts { rows: 5, skipped: 1, bad: 2 }),
+        (orphans, Counts { rows: 2, skipped: 1, bad: 5 }),
+        (tangled, Counts { rows: 0, skipped: 2, bad: 0 }),
+    ] {
+        let mut world = World::new(&[mla(3, 3, 4)], 10);
+        assert_eq!(rows::reference(&world, std::slice::from_ref(&mirror)).1, counts, "{mirror:?}");
+        rows::check(&mut world, &[mirror], PLAIN);
+    }
 }
 
 /// Kind 20. A captured batch is padded: what lies past the count that the device reads, real slots too, is left alone.
