@@ -3,7 +3,7 @@
 //! | module | question |
 //! |---|---|
 //! | [`manifest`] | what is imported, and between which pools? |
-//! | [`reference`] | what must every byte be? |
+//! | [`mod@reference`] | what must every byte be? |
 //! | [`restore`] | the main job: plan, land, lift, mirror, seal, verify |
 //! | [`doctor`] | what can this machine do? |
 //! | [`args`], [`progress`], [`report`] | how does a person or a program talk to it? |

@@ -1,5 +1,7 @@
 //! The program as a person and a script meet it: exit codes, messages, and the JSON object.
 
+#![allow(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
