@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -69,9 +70,11 @@ fn text(bytes: Vec<u8>, shown: &str) -> Result<String> {
     String::from_utf8(bytes).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
 }
 
-/// The command as a person would type it, without its environment.
+/// The command as a person would type it, without its environment and the program's folder.
 fn describe(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let program = command.get_program();
+    let name = Path::new(program).file_name().unwrap_or(program);
+    let words = std::iter::once(name).chain(command.get_args());
     words.map(quoted).collect::<Vec<_>>().join(" ")
 }
 
@@ -90,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_as_typed() {
-        let mut command = Command::new("pip");
+        let mut command = Command::new("/usr/bin/pip");
         command.args(["install", "a==1.*"]);
         assert_eq!(describe(&command), "pip install 'a==1.*'");
     }

@@ -30,13 +30,13 @@ struct Restore<'a> {
 /// Restores all manifests in all modes.
 pub fn run(workspace: &Workspace) -> Result<Verdict> {
     let program = build(workspace)?;
-    let manifests = manifests(&workspace.root().join("manifests"))?;
+    let manifests = manifests(workspace.root())?;
     let restores = restores(&manifests);
     let mut wrong = Vec::new();
     for restore in &restores {
         let start = Instant::now();
         let seconds = || start.elapsed().as_secs_f64();
-        match restore.run(&program) {
+        match restore.run(workspace.root(), &program) {
             Ok(()) => eprintln!("{restore}: verified in {:.1} s", seconds()),
             Err(error) => {
                 eprintln!("{restore}: {error:#}");
@@ -44,8 +44,12 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
             }
         }
     }
-    if !wrong.is_empty() {
-        bail!("{} of {} restores failed:\n  {}", wrong.len(), restores.len(), wrong.join("\n  "));
+    if let Some(first) = wrong.first() {
+        bail!(
+            "{} of {} restores failed, each with its reason above; the first was {first}",
+            wrong.len(),
+            restores.len()
+        );
     }
     Ok(Verdict::passed(format!("{} restores of {} manifests verified", restores.len(), manifests.len())))
 }
@@ -61,9 +65,9 @@ fn restores(manifests: &[PathBuf]) -> Vec<Restore<'_>> {
 }
 
 impl Restore<'_> {
-    fn run(&self, program: &Path) -> Result<()> {
+    fn run(&self, root: &Path, program: &Path) -> Result<()> {
         let mut command = Command::new(program);
-        command.arg("restore").arg(self.manifest).args(["--json", "--mode", self.mode]);
+        command.current_dir(root).arg("restore").arg(self.manifest).args(["--json", "--mode", self.mode]);
         if self.tokens > 0 {
             command.args(["--generate", &self.tokens.to_string()]);
         }
@@ -92,13 +96,14 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     bail!("cargo built no program")
 }
 
-/// All manifests in a folder and the folders below it.
-fn manifests(folder: &Path) -> Result<Vec<PathBuf>> {
+/// All manifests in the folder of that name and the folders below it, relative to the root.
+fn manifests(root: &Path) -> Result<Vec<PathBuf>> {
+    let folder = root.join("manifests");
     let mut manifests = Vec::new();
-    for entry in WalkDir::new(folder).sort_by_file_name() {
+    for entry in WalkDir::new(&folder).sort_by_file_name() {
         let path = entry.with_context(|| format!("could not list {}", folder.display()))?.into_path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            manifests.push(path);
+            manifests.push(path.strip_prefix(root)?.to_owned());
         }
     }
     if manifests.is_empty() {
