@@ -48,6 +48,12 @@ impl Workspace {
         package.rust_version.clone().with_context(|| format!("{KERNELS} has no rust-version"))
     }
 
+    /// All packages as a registry would name their folders: name, dash, version.
+    pub fn releases(&self) -> Vec<String> {
+        let packages = self.metadata.packages.iter();
+        packages.map(|package| format!("{}-{}", package.name, package.version)).collect()
+    }
+
     /// A package and all packages of the workspace that it is built from, by name.
     ///
     /// Follows dependencies by path, as those are all that the workspace itself brings.

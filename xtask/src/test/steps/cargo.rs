@@ -39,13 +39,6 @@ pub fn docs(workspace: &Workspace) -> Result<Verdict> {
     Ok(Verdict::plain())
 }
 
-/// Packaging; each package is compiled as its users would get it.
-pub fn package(workspace: &Workspace) -> Result<Verdict> {
-    // Uncommitted changes are a person's normal state while testing.
-    process::run(workspace.cargo().args(["package", "--workspace", "--exclude=xtask", "--allow-dirty"]))?;
-    Ok(Verdict::plain())
-}
-
 fn has(workspace: &Workspace, subcommand: &str) -> bool {
     process::succeeds(workspace.cargo().args([subcommand, "--version"]))
 }

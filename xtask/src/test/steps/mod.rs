@@ -4,6 +4,7 @@ mod asan;
 mod cargo;
 mod cuda_std;
 mod manifests;
+mod package;
 
 use anyhow::Result;
 
@@ -51,9 +52,5 @@ pub const STEPS: &[Step] = &[
         about: "every manifest is restored and verified, in every mode",
         run: manifests::run,
     },
-    Step {
-        name: "package",
-        about: "every crate that is meant to be published packages",
-        run: cargo::package,
-    },
+    Step { name: "package", about: "every crate that is meant to be published packages", run: package::run },
 ];
