@@ -1,0 +1,139 @@
+//! A step allocates nothing: staging, launching and asking for a ticket's state run on every decode step.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what it expects by panicking"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::Arc;
+
+use pagelift::backends::Cpu;
+use pagelift::geometry::*;
+use pagelift::id::{HostBlockId, PageId};
+use pagelift::import::*;
+use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
+use pagelift::layout::PagedLayout;
+use pagelift::memory::Registry;
+use pagelift::plan::{MirrorPlan, PlanCapacity, Queries, RestorePlan, RowBinding, RowCapacity, TailRows};
+use pagelift::quantity::Tokens;
+
+/// Counts what the calling thread allocates.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: the system's allocator, and a number that needs no allocation.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's conditions are the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's conditions are the same.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn allocations(body: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.get();
+    body();
+    ALLOCATIONS.get() - before
+}
+
+struct World {
+    backend: Cpu,
+    memory: Registry,
+    geometry: Arc<Geometry>,
+    group: GroupKey<Paged>,
+    /// Room on the device for the arrays of a step.
+    arrays: u64,
+}
+
+/// Two layers of 16 rows a page; eight blocks and four pages.
+fn world() -> World {
+    let backend = Cpu::with_threads(1).unwrap();
+    let layout = PagedLayout::builder(16).segment("row", 64).build().unwrap();
+    let page = layout.page_bytes().get();
+    let mut memory = Registry::new();
+    let mut allocate = |place, bytes| {
+        let id = memory.allocate(&backend, place, bytes).unwrap();
+        memory.region(id).unwrap()
+    };
+    let (host, device) = (allocate(Memory::Host, 16 * page), allocate(Memory::Device, 8 * page));
+    let arrays = allocate(Memory::Device, 4096).address();
+    let mut builder = GeometryBuilder::new();
+    let blocks = builder.pool(PoolSpec::new("host", Memory::Host, 8, &[host])).unwrap();
+    let pages = builder.pool(PoolSpec::new("slab", Memory::Device, 4, &[device])).unwrap();
+    let side = |pool, region: Region| {
+        SideSpec::packed(pool, &[region.address()], &[0, page], 2 * page, layout.clone())
+    };
+    let spec = GroupSpec::<Paged> {
+        name: "main".into(),
+        layers: 2,
+        landing: Landing::Host,
+        lift: PagedLift::All,
+        host: Some(side(blocks, host)),
+        device: Some(side(pages, device)),
+    };
+    let group = builder.group(spec).unwrap();
+    World { backend, memory, geometry: Arc::new(builder.build().unwrap()), group, arrays }
+}
+
+#[test]
+fn a_step_of_restore_allocates_nothing() {
+    let World { backend, mut memory, geometry, group, .. } = world();
+    let mut plan = RestorePlan::new(geometry, PlanCapacity::default());
+    let mut launcher = Launcher::bind(backend, &memory, &plan, LauncherOptions::default()).unwrap();
+    let (blocks, pages) = ([7, 2, 5].map(HostBlockId::new), [3, 0, 1].map(PageId::new));
+    let groups = [ImportGroup::new(group, &blocks, &pages)];
+    let span = PromptSpan::new(Tokens::new(35), Recurrence::None).unwrap();
+    let mut step = || {
+        plan.clear();
+        plan.lift(&Import { id: ImportId(1), span, groups: &groups }, TailRows::ExactZeroed).unwrap();
+        let ticket = launcher.stage(&memory, &mut plan).unwrap();
+        launcher.launch(&mut memory).unwrap();
+        assert!(matches!(launcher.state(ticket), TicketState::Done(_)));
+        assert!(launcher.counters().done > 0);
+    };
+    // The first step of a thread may set up what it keeps.
+    step();
+    assert_eq!(allocations(|| (0..200).for_each(|_| step())), 0);
+}
+
+#[test]
+fn a_step_of_mirroring_allocates_nothing() {
+    let World { backend, mut memory, geometry, group, arrays } = world();
+    let mut plan = MirrorPlan::new(geometry, RowCapacity::default());
+    let queries = Some(Queries { starts: arrays + 512, accepted: Some(arrays + 1024), requests: 4 });
+    let binding = RowBinding { count: Some(arrays + 2048), queries, ..RowBinding::new(arrays, 32) };
+    plan.bind(group, binding).unwrap();
+    let mut launcher = Launcher::bind(backend, &memory, &plan, LauncherOptions::default()).unwrap();
+    let mut number = 0;
+    let mut step = || {
+        // A page comes and goes.
+        let (page, block) = (PageId::new(number % 4), HostBlockId::new(number % 8));
+        plan.page_map_mut().unmap(group, page).unwrap();
+        plan.page_map_mut().map(group, page, block).unwrap();
+        let ticket = launcher.stage(&memory, &mut plan).unwrap();
+        launcher.launch(&mut memory).unwrap();
+        assert!(matches!(launcher.state(ticket), TicketState::Done(_)));
+        number += 1;
+    };
+    step();
+    assert_eq!(allocations(|| (0..200).for_each(|_| step())), 0);
+}
+
+#[test]
+fn allocations_are_counted() {
+    assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(7)))), 1);
+}

@@ -1,0 +1,104 @@
+//! What pagelift promises, as laws that are written once and hold on every backend.
+//!
+//! Each law is a function over a [`Subject`](backends::Subject), and `laws!` makes tests of all of them for each
+//! subject. Data are random everywhere, references are naive, and whole regions are compared: neighbours, padding,
+//! sources and tables of the step too. A failing case is told by its seed and size.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what it expects by panicking"
+)]
+
+mod backends;
+mod checkpoint;
+mod faults;
+mod image;
+mod mirror;
+mod page_map;
+mod refusals;
+mod restore;
+mod rng;
+mod tickets;
+mod world;
+
+use proptest::prelude::*;
+
+/// `default` cases, unless `PROPTEST_CASES` asks for more.
+fn cases(default: u32) -> ProptestConfig {
+    let wanted = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig {
+        cases: wanted.unwrap_or(default),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
+/// All laws, for each subject.
+macro_rules! laws {
+    ($($module:ident: $subject:ty),+ $(,)?) => { $(
+        mod $module {
+            use proptest::prelude::*;
+
+            proptest! {
+                #![proptest_config(crate::cases(64))]
+
+                #[test]
+                fn lifts_every_row_and_nothing_else(seed: u64, size in 1_u32..6) {
+                    crate::restore::law::<$subject>(seed, size);
+                }
+
+                #[test]
+                fn mirrors_every_final_row_and_nothing_else(seed: u64, size in 1_u32..6) {
+                    crate::mirror::law::<$subject>(seed, size);
+                }
+
+                #[test]
+                fn falling_query_starts_are_never_written_elsewhere(seed: u64) {
+                    crate::mirror::falling_starts::<$subject>(seed);
+                }
+
+                #[test]
+                fn checkpoints_are_whole(seed: u64, size in 1_u32..6) {
+                    crate::checkpoint::law::<$subject>(seed, size);
+                }
+
+                #[test]
+                fn a_wrong_byte_is_noticed_wherever_it_is(seed: u64, size in 1_u32..4) {
+                    crate::faults::a_wrong_byte_is_noticed::<$subject>(seed, size);
+                }
+
+                #[test]
+                fn tickets_tell_what_became_of_any_plan(seed: u64) {
+                    crate::tickets::any_order::<$subject>(seed);
+                }
+            }
+
+            laws!(@fixed $subject; page_map:
+                changes_take_effect_when_staged, changes_of_a_superseded_plan_stay, a_page_is_unmapped_before_it_is_given_away,
+                two_plans_never_mirror_two_pages_to_one_block, changes_past_the_capacity_are_refused);
+            laws!(@fixed $subject; tickets:
+                an_empty_plan_completes, a_plan_runs_in_exactly_one_launch, a_repeated_plan_runs_every_time,
+                nothing_staged_is_nothing_done, the_last_plan_staged_supersedes, a_full_ring_is_an_error_and_no_more,
+                a_smaller_plan_leaves_the_larger_one_behind, old_tickets_are_unknown, counters_add_up);
+            laws!(@fixed $subject; refusals:
+                another_geometry, another_registry, a_released_region, unregistered_memory, a_larger_plan,
+                numbers_of_slots, a_backend_that_fails, a_backend_that_gives_too_little);
+            laws!(@fixed $subject; faults: a_wrong_reference_is_noticed);
+        }
+    )+ };
+    (@fixed $subject:ty; $module:ident: $($law:ident),+) => { $(
+        #[test]
+        fn $law() {
+            crate::$module::$law::<$subject>();
+        }
+    )+ };
+}
+
+laws! {
+    cpu_with_one_thread: crate::backends::OneThread,
+    cpu_with_two_threads: crate::backends::TwoThreads,
+    emulated_warps: crate::backends::Warps,
+    emulated_bulk: crate::backends::Bulk,
+    emulated_single_lanes: crate::backends::SingleLanes,
+}

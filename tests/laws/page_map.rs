@@ -1,0 +1,184 @@
+//! The page map: changes take effect when a plan is staged, and never lead two pages to one block.
+
+use std::sync::Arc;
+
+use pagelift::Error;
+use pagelift::error::{LaunchError, PlanError};
+use pagelift::geometry::{GroupKey, Paged};
+use pagelift::id::{HostBlockId, PageId, Ticket};
+use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
+use pagelift::plan::{MirrorPlan, Plan as _, RowBinding, RowCapacity};
+
+use crate::backends::Subject;
+use crate::image::Image;
+use crate::mirror::{ROOM, Scratch};
+use crate::rng::Rng;
+use crate::world::World;
+
+/// A step that writes every row of pages 0, 1 and 2.
+pub struct Fixture<S: Subject> {
+    pub world: World,
+    pub launcher: Launcher<S::Backend, MirrorPlan>,
+    pub key: GroupKey<Paged>,
+    binding: RowBinding,
+}
+
+impl<S: Subject> Fixture<S> {
+    pub fn new(room: RowCapacity, repeat: bool) -> (Self, MirrorPlan) {
+        let backend = S::backend(11);
+        let mut world = World::small(&backend);
+        let mut scratch = Scratch::new(&mut world, &backend);
+        let slots = scratch.array(12, 8);
+        scratch.write(&mut world, slots, 8, &(0..12).collect::<Vec<i64>>());
+        let (key, binding) = (world.groups[0].paged(), RowBinding::new(slots, 12));
+        let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), room);
+        plan.bind(key, binding).unwrap();
+        let options = LauncherOptions { repeat, ..LauncherOptions::default() };
+        let launcher = Launcher::bind(backend, &world.memory, &plan, options).unwrap();
+        (Self { world, launcher, key, binding }, plan)
+    }
+
+    /// Another plan for the same launcher.
+    fn plan(&self) -> MirrorPlan {
+        let mut plan = MirrorPlan::new(Arc::clone(&self.world.geometry), ROOM);
+        plan.bind(self.key, self.binding).unwrap();
+        plan
+    }
+
+    pub fn map(&self, plan: &mut MirrorPlan, page: u32, block: u32) -> Result<(), PlanError> {
+        plan.page_map_mut().map(self.key, PageId::new(page), HostBlockId::new(block))
+    }
+
+    pub fn unmap(&self, plan: &mut MirrorPlan, page: u32) {
+        plan.page_map_mut().unmap(self.key, PageId::new(page)).unwrap();
+    }
+
+    pub fn stage(&mut self, plan: &mut MirrorPlan) -> Result<Ticket, Error> {
+        self.launcher.stage(&self.world.memory, plan)
+    }
+
+    /// Launches after new rows were written, and expects just these pages to be mirrored to these blocks.
+    pub fn launch(&mut self, mapped: &[(u32, u32)]) {
+        let mut expected = self.rewritten(mapped);
+        self.launcher.launch(&mut self.world.memory).unwrap();
+        self.world.assert_is(&expected);
+        // And no byte of it is right by chance.
+        *expected.byte(0) ^= 1;
+        assert!(expected.difference(&self.world.memory, &self.world.regions).is_some());
+    }
+
+    fn rewritten(&mut self, mapped: &[(u32, u32)]) -> Image {
+        let scratch = *self.world.regions.last().unwrap();
+        let slots = self.world.memory.bytes(scratch).unwrap().to_vec();
+        let seed = self.launcher.counters().launches;
+        self.world.fill(&mut Rng(seed));
+        self.world.memory.bytes_mut(scratch).unwrap().copy_from_slice(&slots);
+        let mut expected = self.world.image();
+        for &(page, block) in mapped {
+            (0..4).for_each(|row| {
+                self.world.groups[0].copy_row(&mut expected, true, block, page, row);
+            });
+        }
+        expected
+    }
+
+    fn report(&self, ticket: Ticket) -> (u32, u32, u32) {
+        match self.launcher.state(ticket) {
+            TicketState::Done(Report { rows, skipped, bad }) => (rows, skipped, bad),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub fn changes_take_effect_when_staged<S: Subject>() {
+    let (mut it, mut plan) = Fixture::<S>::new(ROOM, true);
+    let empty = it.stage(&mut plan).unwrap();
+    it.launch(&[]);
+    assert_eq!(it.report(empty), (0, 12, 0));
+    it.map(&mut plan, 0, 1).unwrap();
+    it.map(&mut plan, 2, 0).unwrap();
+    // Not staged yet: the replay knows nothing of it.
+    it.launch(&[]);
+    let ticket = it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 1), (2, 0)]);
+    assert_eq!(it.report(ticket), (8, 4, 0));
+    it.launch(&[(0, 1), (2, 0)]);
+}
+
+pub fn changes_of_a_superseded_plan_stay<S: Subject>() {
+    let (mut it, mut plan) = Fixture::<S>::new(ROOM, false);
+    it.map(&mut plan, 0, 1).unwrap();
+    let first = it.stage(&mut plan).unwrap();
+    it.map(&mut plan, 1, 2).unwrap();
+    let second = it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 1), (1, 2)]);
+    assert_eq!(it.launcher.state(first), TicketState::Superseded);
+    assert_eq!(it.report(second), (8, 4, 0));
+}
+
+pub fn a_page_is_unmapped_before_it_is_given_away<S: Subject>() {
+    let (mut it, mut plan) = Fixture::<S>::new(ROOM, false);
+    it.map(&mut plan, 0, 1).unwrap();
+    it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 1)]);
+    assert!(matches!(it.map(&mut plan, 0, 2), Err(PlanError::PageMapped { .. })));
+    assert!(matches!(it.map(&mut plan, 1, 1), Err(PlanError::BlockMapped { .. })));
+    it.unmap(&mut plan, 0);
+    it.stage(&mut plan).unwrap();
+    it.launch(&[]);
+    // The page goes to another block, and the block to another page.
+    it.map(&mut plan, 0, 2).unwrap();
+    it.map(&mut plan, 1, 1).unwrap();
+    it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 2), (1, 1)]);
+    // Both swap in one staging.
+    it.unmap(&mut plan, 0);
+    it.unmap(&mut plan, 1);
+    it.map(&mut plan, 0, 1).unwrap();
+    it.map(&mut plan, 1, 2).unwrap();
+    let ticket = it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 1), (1, 2)]);
+    assert_eq!(it.report(ticket), (8, 4, 0));
+}
+
+pub fn two_plans_never_mirror_two_pages_to_one_block<S: Subject>() {
+    let (mut it, mut plan) = Fixture::<S>::new(ROOM, false);
+    it.map(&mut plan, 0, 1).unwrap();
+    it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 1)]);
+
+    // Each plan knows only its own map; the launcher knows what is on the device.
+    let mut other = it.plan();
+    it.map(&mut other, 1, 1).unwrap();
+    let error = it.stage(&mut other).unwrap_err();
+    assert!(matches!(error, Error::Launch(LaunchError::OtherPageMap { .. })), "{error}");
+    let words = error.to_string();
+    assert!(
+        words.starts_with("page 1 of group `group0`") && words.contains("page 0 of group `group0`"),
+        "{words}"
+    );
+    it.launch(&[]);
+
+    // A plan that was told that its changes were staged, and they were not.
+    it.unmap(&mut plan, 0);
+    plan.staged();
+    it.map(&mut plan, 2, 1).unwrap();
+    let error = it.stage(&mut plan).unwrap_err();
+    assert!(matches!(error, Error::Launch(LaunchError::OtherPageMap { .. })), "{error}");
+
+    let mut third = it.plan();
+    it.map(&mut third, 2, 2).unwrap();
+    it.stage(&mut third).unwrap();
+    it.launch(&[(0, 1), (2, 2)]);
+}
+
+pub fn changes_past_the_capacity_are_refused<S: Subject>() {
+    let (mut it, mut plan) = Fixture::<S>::new(RowCapacity { jobs: 1, changes: 1 }, false);
+    it.map(&mut plan, 0, 1).unwrap();
+    assert!(matches!(it.map(&mut plan, 1, 2), Err(PlanError::Capacity { .. })));
+    it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 1)]);
+    it.map(&mut plan, 1, 2).unwrap();
+    it.stage(&mut plan).unwrap();
+    it.launch(&[(0, 1), (1, 2)]);
+}
