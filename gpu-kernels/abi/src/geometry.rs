@@ -10,19 +10,20 @@ pub const UNIT_BYTES: u32 = 16 * 1024;
 pub const CONTIGUOUS: u16 = u16::MAX;
 
 table_struct! {
-    /// One end of a route: where block `b` of layer `l` begins.
+    /// One end of a route: where region `r` of block `b` of layer `l` begins.
     ///
     /// ```text
-    /// bases[self.bases + l · extents + b / blocks_per_extent] + (b % blocks_per_extent) · block_stride
+    /// bases[self.bases + l · layer_bases + region_base(r) + b / blocks_per_extent] + (b % blocks_per_extent) · block_stride
     /// ```
     ///
-    /// One base per layer *and* extent: registrations come in chunks whose device aliases need not be adjacent, and
-    /// engines allocate layers together or one by one.
+    /// One base per layer, region *and* extent: engines allocate layers together or one by one and keep K and V in two
+    /// regions, and registrations come in chunks whose device aliases need not be adjacent. `region_base(r)`, the
+    /// region's number times the extents, stands in each [`SegmentPair`].
     pub struct Side {
         /// Index of this side's first base.
         pub bases: u32,
-        /// Extents a layer; at least 1.
-        pub extents: u32,
+        /// Bases a layer: its regions times its extents; at least 1.
+        pub layer_bases: u32,
         /// Blocks an extent; at least 1.
         pub blocks_per_extent: u32,
         /// Number of blocks: ids at or past it are bad.
@@ -53,10 +54,14 @@ table_struct! {
 table_struct! {
     /// One equally spaced run of rows, as it lies in a source block and in a destination block.
     pub struct SegmentPair {
-        /// Bytes from the start of the source block to row 0.
+        /// Bytes from the start of the source block's region to row 0.
         pub source_offset: u64,
-        /// Bytes from the start of the destination block to row 0.
+        /// Bytes from the start of the destination block's region to row 0.
         pub destination_offset: u64,
+        /// First of the source region's bases, counted from the layer's first.
+        pub source_base: u32,
+        /// First of the destination region's bases, counted from the layer's first.
+        pub destination_base: u32,
         /// Bytes from one source row to the next.
         pub source_stride: u32,
         /// Bytes from one destination row to the next.

@@ -140,18 +140,19 @@ unsafe fn copy_unit<M: Mover>(
 
     let piece = Piece::of(&pair, job.rows, chunk);
     // SAFETY: (1) is our 2, and `layer` is a remainder by the number of layers.
-    let mut destination =
-        unsafe { Place::of(&route.destination, blocks.destination).address(args.bases, layer) }
-            + pair.destination_offset
-            + u64::from(job.destination_row) * u64::from(pair.destination_stride)
-            + piece.destination;
+    let mut destination = unsafe {
+        Place::of(&route.destination, blocks.destination).address(args.bases, layer, pair.destination_base)
+    } + pair.destination_offset
+        + u64::from(job.destination_row) * u64::from(pair.destination_stride)
+        + piece.destination;
     let mut source = 0;
     if !zero {
         // SAFETY: as above.
-        source = unsafe { Place::of(&route.source, blocks.source).address(args.bases, layer) }
-            + pair.source_offset
-            + u64::from(job.source_row) * u64::from(pair.source_stride)
-            + piece.source;
+        source =
+            unsafe { Place::of(&route.source, blocks.source).address(args.bases, layer, pair.source_base) }
+                + pair.source_offset
+                + u64::from(job.source_row) * u64::from(pair.source_stride)
+                + piece.source;
     }
     let width = u32::from(pair.width);
     for _ in 0..piece.runs {

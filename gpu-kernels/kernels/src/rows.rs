@@ -147,10 +147,10 @@ unsafe fn copy_entry<M: Mover>(
             let pair: SegmentPair =
                 read_at(args.segments, u64::from(route.first_segment) + u64::from(segment));
             mover.copy(
-                source.address(args.bases, layer)
+                source.address(args.bases, layer, pair.source_base)
                     + pair.source_offset
                     + u64::from(found.row) * u64::from(pair.source_stride),
-                destination.address(args.bases, layer)
+                destination.address(args.bases, layer, pair.destination_base)
                     + pair.destination_offset
                     + u64::from(found.row) * u64::from(pair.destination_stride),
                 pair.row_bytes,

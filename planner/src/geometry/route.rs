@@ -86,6 +86,8 @@ fn push_pairs(from: &Segment, to: &Segment, rows: u32, alignment: u64, pairs: &m
     let pair = |column: u32, bytes: u32, rows_log2: u16| abi::SegmentPair {
         source_offset: from.offset().saturating_add(u64::from(column)),
         destination_offset: to.offset().saturating_add(u64::from(column)),
+        source_base: 0,
+        destination_base: 0,
         source_stride: from.row_stride(),
         destination_stride: to.row_stride(),
         row_bytes: bytes,

@@ -143,7 +143,7 @@ impl Side {
         bases.extend_from_slice(&self.bases);
         Ok(abi::Side {
             bases: first,
-            extents: pool.extents,
+            layer_bases: pool.extents,
             blocks_per_extent: pool.spec.blocks_per_extent,
             blocks: pool.spec.blocks,
             block_stride: self.block_stride,

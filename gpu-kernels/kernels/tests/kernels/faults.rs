@@ -75,7 +75,7 @@ fn offsets_beyond_31_and_32_bits() {
     }
 
     let side =
-        |bases| Side { bases, extents: 1, blocks_per_extent: 2, blocks: 2, block_stride: 5 * GIB as u64 };
+        |bases| Side { bases, layer_bases: 1, blocks_per_extent: 2, blocks: 2, block_stride: 5 * GIB as u64 };
     let mut routes = [Route {
         source: side(0),
         destination: side(1),
@@ -85,6 +85,8 @@ fn offsets_beyond_31_and_32_bits() {
         reserved: 0,
     }];
     let mut pairs = [SegmentPair {
+        source_base: 0,
+        destination_base: 0,
         source_offset: 0,
         destination_offset: 0,
         source_stride: GIB as u32 / 2,

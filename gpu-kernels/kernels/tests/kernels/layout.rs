@@ -198,7 +198,7 @@ fn place(
     *end += region * regions;
     let described = Side {
         bases: first,
-        extents: extents as u32,
+        layer_bases: extents as u32,
         blocks_per_extent: side.blocks_per_extent,
         blocks: side.blocks,
         block_stride: stride as u64,
@@ -221,7 +221,7 @@ fn pair(
     for side in sides {
         all |= side.block_stride as usize;
         let first = side.bases as usize;
-        for (_, base) in &bases[first..first + (layers * side.extents) as usize] {
+        for (_, base) in &bases[first..first + (layers * side.layer_bases) as usize] {
             all |= base;
         }
     }
@@ -231,6 +231,8 @@ fn pair(
         rows_log2 -= 1;
     }
     SegmentPair {
+        source_base: 0,
+        destination_base: 0,
         source_offset: source_offset as u64,
         destination_offset: destination_offset as u64,
         source_stride: source_stride as u32,

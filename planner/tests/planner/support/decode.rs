@@ -72,8 +72,8 @@ pub fn changes(table: &[u8]) -> Vec<(u32, i32)> {
 fn block_address(geometry: &Geometry, side: &abi::Side, layer: u32, block: u32) -> u64 {
     assert!(block < side.blocks, "block {block} of {}", side.blocks);
     let extent = block / side.blocks_per_extent;
-    assert!(extent < side.extents);
-    let base = geometry.bases()[(side.bases + layer * side.extents + extent) as usize];
+    assert!(extent < side.layer_bases);
+    let base = geometry.bases()[(side.bases + layer * side.layer_bases + extent) as usize];
     base + u64::from(block % side.blocks_per_extent) * side.block_stride
 }
 
