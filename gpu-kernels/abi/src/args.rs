@@ -37,6 +37,30 @@ table_struct! {
 }
 
 table_struct! {
+    /// Argument of `pagelift_digest`.
+    ///
+    /// Its jobs are [`crate::PageJob`]s that are only read: the source side of the route, `source` and `source_row`.
+    /// `destination_row` is the logical number of the first row, which a list's entries go on counting, so that equal
+    /// content in another order of blocks has another digest. The route's pairs are never contiguous (`rows_log2`), and
+    /// their destination fields say what a run is logically: `destination_base` the number of its segment,
+    /// `destination_offset` the bytes of the row before it.
+    pub struct DigestArgs {
+        /// Address of the [`crate::TableHeader`], followed by [`crate::PageJob`]s.
+        pub table: u64,
+        /// Address of the [`crate::Route`]s.
+        pub routes: u64,
+        /// Address of the [`crate::SegmentPair`]s.
+        pub segments: u64,
+        /// Address of the bases.
+        pub bases: u64,
+        /// Address of the launcher's [`crate::Progress`].
+        pub progress: u64,
+        /// Address of one `u64` for each job, to which its digest is added.
+        pub digests: u64,
+    }
+}
+
+table_struct! {
     /// Argument of `pagelift_apply_map`.
     pub struct MapArgs {
         /// Address of the [`crate::TableHeader`] whose changes are applied.

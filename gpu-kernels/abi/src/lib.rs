@@ -21,10 +21,10 @@ mod completion;
 mod geometry;
 mod table;
 
-pub use args::{MapArgs, PagesArgs, RowsArgs};
+pub use args::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 pub use completion::{Completion, Progress, status};
 pub use geometry::{CONTIGUOUS, Route, SegmentPair, Side, UNIT_BYTES};
-pub use table::{BlockPair, MapChange, NONE, PageJob, RowJob, TableHeader, flags, job};
+pub use table::{BlockPair, MapChange, NONE, PageJob, RowJob, TableHeader, flags, job, row_job};
 
 /// Version of these tables. A kernel that meets another one moves nothing and answers
 /// [`status::WRONG_VERSION`].

@@ -11,6 +11,12 @@ pub mod flags {
     pub const REPEAT: u32 = 1;
 }
 
+/// Bits of [`crate::RowJob::flags`].
+pub mod row_job {
+    /// The destination is a compact buffer: entry `i` goes to row `i` of block 0, and no page map is read.
+    pub const COMPACT: u32 = 1;
+}
+
 /// Bits of [`crate::PageJob::flags`].
 pub mod job {
     /// Write zeros to the destination rows; there is no source.
@@ -89,14 +95,14 @@ table_struct! {
 }
 
 table_struct! {
-    /// The row mirror of one group: which rows a step wrote is read on the device, so that replaying a graph needs
-    /// no host code.
+    /// Rows of one route that only the device knows: the mirror of what a step wrote, or a gather by an index list, so
+    /// that replaying a graph needs no host code.
     ///
     /// Entry `i` of the slot mapping names the slot that token `i` of the step was written to. It is mirrored when
     /// all of this holds, and skipped or counted as bad otherwise:
     ///
     /// - `i` is below the count read on the device, and below the end of the last query;
-    /// - the slot is not negative (padding) and its page is neither `null_page` nor unmapped;
+    /// - the slot is not negative (padding), and its page is neither `null_page` nor, where there is a map, unmapped;
     /// - the token is among the accepted ones of its request, where counts are given;
     /// - it completes a row: `(slot + 1) % tokens_per_row == 0`. A token that does not is counted neither way: its row
     ///   comes with the token that completes it.
@@ -128,9 +134,19 @@ table_struct! {
         pub page_slots: u32,
         /// Slots that make one row.
         pub tokens_per_row: u32,
-        /// Index of this group's page 0 in the concatenated page maps.
+        /// Index of this group's first entry in the concatenated page maps.
         pub map: u32,
         /// A page that stands for 'no page', or [`NONE`].
         pub null_page: i32,
+        /// Rows that one map entry stands for: those of the smaller of page and block, whose rows differ by a power of
+        /// two. Row `r` of a page uses entry `map + (page · page_rows + r) / map_rows`; an entry `e` stands for rows
+        /// `e · map_rows ..` of the destination, counted through all blocks.
+        pub map_rows: u32,
+        /// Rows of a destination block.
+        pub block_rows: u32,
+        /// See [`row_job`].
+        pub flags: u32,
+        /// Zero.
+        pub reserved: u32,
     }
 }

@@ -234,6 +234,10 @@ impl RowPlan<DeviceToHost> {
             tokens_per_row: own.slots_per_row,
             map: own.map_first,
             null_page,
+            map_rows: own.rows,
+            block_rows: own.rows,
+            flags: 0,
+            reserved: 0,
         });
         self.bindings.push(binding);
         Ok(())
