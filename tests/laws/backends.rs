@@ -63,6 +63,6 @@ impl Subject for SingleLanes {
 
 fn emulated(seed: u64, lanes: u32, bulk: bool) -> Emulated {
     let mut rng = Rng(seed);
-    let shape = Shape { blocks: rng.pick(&[1, 2, 5]), warps: rng.pick(&[1, 4]), lanes };
+    let shape = Shape { blocks: rng.pick(&[1, 1, 2, 5]), warps: rng.pick(&[1, 4]), lanes };
     Emulated { shape, seed: rng.next(), bulk }
 }

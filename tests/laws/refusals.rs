@@ -268,6 +268,15 @@ pub fn a_backend_that_fails<S: Subject>() {
     assert!(matches!(it.launcher.state(second), TicketState::Done(_)));
     let counters = it.launcher.counters();
     assert_eq!((counters.staged, counters.launches, counters.done), (2, 2, 2));
+
+    // The block of a page that was not mapped after all is free for another page.
+    it.map(&mut plan, 0, 0).unwrap();
+    failing(Call::Map, || it.stage(&mut plan).unwrap_err());
+    it.unmap(&mut plan, 0);
+    it.unmap(&mut plan, 1);
+    it.map(&mut plan, 1, 0).unwrap();
+    it.stage(&mut plan).unwrap();
+    it.launch(&[(2, 1), (1, 0)]);
 }
 
 pub fn a_backend_that_gives_too_little<S: Subject>() {

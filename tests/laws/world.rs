@@ -138,22 +138,47 @@ struct Draft {
 }
 
 const ROW_BYTES: [u32; 17] = [1, 2, 3, 4, 6, 8, 12, 16, 48, 132, 280, 576, 584, 656, 1152, 5000, 20_001];
-const ALIGNMENTS: [u64; 4] = [1, 4, 16, 256];
+/// Those that allow the widest accesses: only long rows of them take the bulk ring.
+const WIDE_ROW_BYTES: [u32; 7] = [16, 48, 576, 656, 1152, 5008, 20_000];
+
+/// What numbers of a world are multiples of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Odd,
+    Wide,
+}
+
+impl Style {
+    fn row_bytes(self) -> &'static [u32] {
+        if self == Self::Wide { &WIDE_ROW_BYTES } else { &ROW_BYTES }
+    }
+
+    fn alignment(self, rng: &mut Rng) -> u64 {
+        if self == Self::Wide { rng.pick(&[16, 256]) } else { rng.pick(&[1, 4, 16, 256]) }
+    }
+
+    /// One of these numbers, the first where it has to be wide.
+    fn pick<T: Copy>(self, rng: &mut Rng, wide: T, odd: &[T]) -> T {
+        let odd = rng.pick(odd);
+        if self == Self::Wide { wide } else { odd }
+    }
+}
 
 fn up(number: u64, multiple: u64) -> u64 {
     number.div_ceil(multiple) * multiple
 }
 
 /// Places segments in random order, rows and segments with random gaps.
-fn inside(rng: &mut Rng, kind: GroupKind, rows: u32, row_bytes: &[u32]) -> Inside {
-    let align = rng.pick(&ALIGNMENTS);
+fn inside(rng: &mut Rng, style: Style, kind: GroupKind, rows: u32, row_bytes: &[u32]) -> Inside {
+    let align = style.alignment(rng);
     let mut segments = vec![(0, 0); row_bytes.len()];
     let mut end = 0;
     for segment in rng.order(row_bytes.len() as u32) {
         let bytes = row_bytes[segment as usize];
-        let stride = bytes + rng.pick(&[0, 0, 0, 1, 8, 16]);
+        let padding = style.pick(rng, 16, &[1, 8, 16]);
+        let stride = bytes + rng.pick(&[0, padding]);
         // A ring's slots begin at its page's first byte.
-        let gap = if kind == GroupKind::Ring { 0 } else { rng.pick(&[0, 0, 5, 64]) };
+        let gap = if kind == GroupKind::Ring { 0 } else { style.pick(rng, 64, &[0, 0, 5, 64]) };
         let offset = up(end + gap, align);
         segments[segment as usize] = (offset, stride);
         end = offset + u64::from(rows - 1) * u64::from(stride) + u64::from(bytes);
@@ -162,10 +187,10 @@ fn inside(rng: &mut Rng, kind: GroupKind, rows: u32, row_bytes: &[u32]) -> Insid
 }
 
 impl Draft {
-    fn random(rng: &mut Rng, size: u32) -> Self {
+    fn random(rng: &mut Rng, style: Style, size: u32) -> Self {
         let kind = rng.pick(&[GroupKind::Paged, GroupKind::Paged, GroupKind::Ring, GroupKind::State]);
         // Some pages are larger than a unit, and some rows.
-        let large = rng.once_in(8);
+        let large = rng.once_in(if style == Style::Wide { 3 } else { 8 });
         let rows = match kind {
             GroupKind::State => 1,
             _ if large => 1 + rng.small(3),
@@ -174,7 +199,7 @@ impl Draft {
         let tokens_per_row = if kind == GroupKind::Paged { rng.pick(&[1, 1, 4, 3]) } else { 1 };
         let budget = if large { 41_000 } else { 2048 } / rows;
         let row_bytes = |rng: &mut Rng| loop {
-            let bytes = rng.pick(&ROW_BYTES);
+            let bytes = rng.pick(style.row_bytes());
             if bytes <= budget {
                 break bytes;
             }
@@ -182,11 +207,12 @@ impl Draft {
         let segments = if kind == GroupKind::Ring { 1 } else { 1 + rng.small(3) };
         let row_bytes: Vec<u32> = (0..segments).map(|_| row_bytes(rng)).collect();
         let lift = match kind {
-            GroupKind::Paged => rng.pick(&[Lift::Tail, Lift::Tail, Lift::All, Lift::None]),
+            GroupKind::Paged => rng.pick(&[Lift::Tail, Lift::Tail, Lift::All, Lift::All, Lift::None]),
             _ => rng.pick(&[Lift::State, Lift::State, Lift::None]),
         };
         let layers = if large { 1 } else { 1 + rng.small(size.min(4)) };
-        let (host, device) = (inside(rng, kind, rows, &row_bytes), inside(rng, kind, rows, &row_bytes));
+        let mut one = || inside(rng, style, kind, rows, &row_bytes);
+        let (host, device) = (one(), one());
         Self { kind, layers, rows, tokens_per_row, row_bytes, lift, host, device }
     }
 
@@ -201,6 +227,7 @@ impl Draft {
 /// What worlds are made with.
 struct Maker<'a, B> {
     rng: &'a mut Rng,
+    style: Style,
     backend: &'a B,
     memory: Registry,
     regions: Vec<RegionId>,
@@ -210,7 +237,7 @@ struct Maker<'a, B> {
 impl<B: Backend> Maker<'_, B> {
     /// Ranges of these sizes, apart from each other: each an allocation of its own, or all in one in random order.
     fn ranges(&mut self, memory: Memory, sizes: &[u64]) -> Vec<Region> {
-        let odd = self.rng.pick(&[0, 0, 1, 4, 8, 16]);
+        let odd = self.style.pick(self.rng, 16, &[0, 0, 1, 4, 8, 16]);
         let mut allocate = |bytes: u64| {
             let id = self.memory.allocate(self.backend, memory, bytes).unwrap();
             self.regions.push(id);
@@ -226,7 +253,7 @@ impl<B: Backend> Maker<'_, B> {
         for index in self.rng.order(sizes.len() as u32) {
             let bytes = sizes[index as usize];
             ranges[index as usize] = Region::new(at, bytes);
-            at = up(at - odd + bytes + self.rng.pick(&[0, 1, 40]), self.rng.pick(&ALIGNMENTS)) + odd;
+            at = up(at - odd + bytes + self.rng.pick(&[0, 1, 40]), self.style.alignment(self.rng)) + odd;
         }
         ranges
     }
@@ -234,13 +261,13 @@ impl<B: Backend> Maker<'_, B> {
     /// A pool that all of `drafts` alias: each packs its layers into a block, in random order, and pads it to the
     /// largest group's size; or each layer of each group has memory of its own.
     fn pool(&mut self, memory: Memory, drafts: &[&Draft]) -> Vec<SideModel> {
-        let blocks = 3 + self.rng.small(if memory == Memory::Host { 12 } else { 8 });
+        let blocks = 3 + self.rng.small(14);
         let blocks_per_extent = 1 + self.rng.small(blocks);
         let extents = blocks.div_ceil(blocks_per_extent) as usize;
-        let align = self.rng.pick(&ALIGNMENTS);
+        let align = self.style.alignment(self.rng);
         let page = |draft: &Draft| up(draft.inside(memory).page_bytes, align);
         let packed = self.rng.once_in(2);
-        let padding = self.rng.pick(&[0, 0, 16, 33]);
+        let padding = self.style.pick(self.rng, 16, &[0, 0, 16, 33]);
         let slab = drafts.iter().map(|draft| page(draft) * u64::from(draft.layers)).max().unwrap() + padding;
         let stride = |draft: &Draft| if packed { slab } else { page(draft) + padding };
         let extent = |stride: u64| u64::from(blocks_per_extent) * stride;
@@ -371,25 +398,27 @@ impl World {
     /// A random world of one to three groups, all its memory random.
     pub fn random(rng: &mut Rng, size: u32, backend: &impl Backend) -> Self {
         let count = 1 + rng.small(3);
-        let drafts = (0..count).map(|_| Draft::random(rng, size)).collect();
-        Self::of(rng, backend, drafts)
+        let style = rng.pick(&[Style::Odd, Style::Odd, Style::Wide]);
+        let drafts = (0..count).map(|_| Draft::random(rng, style, size)).collect();
+        Self::of(rng, style, backend, drafts)
     }
 
     /// Group 0 lifts its tail: two layers, four rows a page. Group 1 is a state that is checkpointed.
     pub fn small(backend: &impl Backend) -> Self {
         let rng = &mut Rng(7);
         let mut draft = |kind, layers, rows, row_bytes: &[u32], lift| {
-            let (host, device) = (inside(rng, kind, rows, row_bytes), inside(rng, kind, rows, row_bytes));
+            let mut one = || inside(rng, Style::Odd, kind, rows, row_bytes);
+            let (host, device) = (one(), one());
             Draft { kind, layers, rows, tokens_per_row: 1, row_bytes: row_bytes.into(), lift, host, device }
         };
         let main = draft(GroupKind::Paged, 2, 4, &[16, 4], Lift::Tail);
         let state = draft(GroupKind::State, 1, 1, &[100], Lift::None);
-        Self::of(&mut Rng(7), backend, vec![main, state])
+        Self::of(&mut Rng(7), Style::Odd, backend, vec![main, state])
     }
 
-    fn of(rng: &mut Rng, backend: &impl Backend, drafts: Vec<Draft>) -> Self {
+    fn of(rng: &mut Rng, style: Style, backend: &impl Backend, drafts: Vec<Draft>) -> Self {
         let (memory, builder) = (Registry::new(), GeometryBuilder::new());
-        Maker { rng, backend, memory, regions: Vec::new(), builder }.finish(drafts)
+        Maker { rng, style, backend, memory, regions: Vec::new(), builder }.finish(drafts)
     }
 
     /// Random bytes everywhere: what is to be overwritten too.
