@@ -13,7 +13,8 @@ pub mod flags {
 
 /// Bits of [`crate::RowJob::flags`].
 pub mod row_job {
-    /// The destination is a compact buffer: entry `i` goes to row `i` of block 0, and no page map is read.
+    /// The destination is a compact buffer: entry `i` goes to row `i` of block 0, and no page map is read. See
+    /// [`crate::RowJob`].
     pub const COMPACT: u32 = 1;
 }
 
@@ -108,7 +109,17 @@ table_struct! {
     ///   comes with the token that completes it.
     ///
     /// Bad are a count or last start out of `0..=capacity` (once a launch; it is forced into that range), and an entry
-    /// whose page or block is past its side, whose request is not found, or has accepted more than it had tokens.
+    /// whose page or block is past its side, whose request is not found, or has accepted more than it had tokens. Bad
+    /// too is each entry that would be looked up, in a job whose `tokens_per_row` does not divide `page_slots`, or whose
+    /// `map_rows` does not divide the rows of page and block.
+    ///
+    /// # Gathers
+    ///
+    /// With [`row_job::COMPACT`], the 'slot mapping' is an index list: entry `i` names the row that goes to row `i` of
+    /// block 0 of the destination, where `i` is below `block_rows`; past that it is bad. No map is read, and `map` and
+    /// `map_rows` mean nothing. `page_slots` are the rows of a source block and `tokens_per_row` is 1, as a rule; else
+    /// indices count tokens, as above. A row may be gathered any number of times. What is skipped or bad leaves its
+    /// row of the destination as it was.
     ///
     /// A row job has fewer than 2³² units (`capacity · layers · segments`), and its pages fewer than 2³² slots: the
     /// kernel numbers both in 32 bits, and takes larger slots for bad.

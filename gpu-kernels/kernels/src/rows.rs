@@ -1,4 +1,4 @@
-//! The rows that a step wrote: the mirror of a group, driven by what lies on the device.
+//! Rows that only the device knows: the mirror of what a step wrote, and gathers by an index list.
 //!
 //! A unit is one row, `(entry of the slot mapping, layer, segment)`, segment running fastest. How many units a job has is
 //! known only here, from the count of valid entries. Each warp takes one stretch of them, so that it judges an entry once
@@ -10,7 +10,7 @@
 
 use core::ops::Range;
 
-use pagelift_abi::{Route, RowJob, RowsArgs, SegmentPair, TableHeader, NONE};
+use pagelift_abi::{row_job, Route, RowJob, RowsArgs, SegmentPair, TableHeader, NONE};
 use pagelift_device::{read, read_at, warp, warps, Mover};
 
 use crate::launch::{begin, finish, Tally};
@@ -149,10 +149,10 @@ unsafe fn copy_entry<M: Mover>(
             mover.copy(
                 source.address(args.bases, layer, pair.source_base)
                     + pair.source_offset
-                    + u64::from(found.row) * u64::from(pair.source_stride),
+                    + u64::from(found.page_row) * u64::from(pair.source_stride),
                 destination.address(args.bases, layer, pair.destination_base)
                     + pair.destination_offset
-                    + u64::from(found.row) * u64::from(pair.destination_stride),
+                    + u64::from(found.block_row) * u64::from(pair.destination_stride),
                 pair.row_bytes,
                 u32::from(pair.width),
             );
@@ -175,20 +175,21 @@ enum Verdict {
     Incomplete,
 }
 
-/// Where an entry's rows lie: the same row of a page and of its block.
+/// Where an entry's rows lie: row `page_row` of a page, and row `block_row` of a block.
 struct Found {
     page: u32,
+    page_row: u32,
     block: u32,
-    row: u32,
+    block_row: u32,
 }
 
-/// Judges an entry. The first of the conditions that it fails decides: padding, acceptance, null page, page, map,
-/// completeness.
+/// Judges an entry. The first of the conditions that it fails decides: padding, acceptance, null page, page, the job's
+/// numbers, map, destination, completeness.
 ///
 /// # Safety
 ///
 /// 1. `entry` is below the capacity of `job`'s slot mapping.
-/// 2. At `maps` lie the page maps, with an entry for each page of the group.
+/// 2. At `maps` lie the page maps, with an entry for every `map_rows` rows of each page of the group.
 #[inline(always)]
 unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
     // SAFETY: (1) is ours; the mapping has entries of that width.
@@ -215,27 +216,50 @@ unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
     let Ok(slot) = u32::try_from(slot) else { return Verdict::Bad };
     let Some(page) = slot.checked_div(job.page_slots) else { return Verdict::Bad };
     let slot = slot - page * job.page_slots;
-    let Some(row) = slot.checked_div(job.tokens_per_row) else { return Verdict::Bad };
     if i64::from(page) == i64::from(job.null_page) {
         return Verdict::Skip;
     }
     if page >= route.source.blocks {
         return Verdict::Bad;
     }
-    // SAFETY: `page` is one of the group's (2).
-    let block: i32 = unsafe { read_at(maps, u64::from(job.map) + u64::from(page)) };
-    if block == NONE {
-        return Verdict::Skip;
-    }
-    // A negative block becomes larger than any number of blocks.
-    let block = block as u32;
+    let Some(page_rows) = times(job.tokens_per_row, job.page_slots) else { return Verdict::Bad };
+    let page_row = slot.checked_div(job.tokens_per_row).unwrap_or(0);
+
+    let (block, block_row) = if job.flags & row_job::COMPACT == 0 {
+        let (Some(of_page), Some(of_block)) =
+            (times(job.map_rows, page_rows), times(job.map_rows, job.block_rows))
+        else {
+            return Verdict::Bad;
+        };
+        let within = page_row.checked_div(job.map_rows).unwrap_or(0);
+        // SAFETY: `page` is one of the group's, and `within` one of its `of_page` entries (2).
+        let mapped: i32 = unsafe { read_at(maps, u64::from(job.map) + u64::from(page * of_page + within)) };
+        if mapped == NONE {
+            return Verdict::Skip;
+        }
+        // Where a block has several entries, a negative one could name a block if it were not asked for here.
+        let Ok(mapped) = u32::try_from(mapped) else { return Verdict::Bad };
+        let block = mapped.checked_div(of_block).unwrap_or(0);
+        (block, (mapped - block * of_block) * job.map_rows + (page_row - within * job.map_rows))
+    } else if entry < job.block_rows {
+        (0, entry)
+    } else {
+        return Verdict::Bad;
+    };
     if block >= route.destination.blocks {
         return Verdict::Bad;
     }
-    if slot - row * job.tokens_per_row + 1 != job.tokens_per_row {
+    if slot - page_row * job.tokens_per_row + 1 != job.tokens_per_row {
         return Verdict::Incomplete;
     }
-    Verdict::Copy(Found { page, block, row })
+    Verdict::Copy(Found { page, page_row, block, block_row })
+}
+
+/// How many times `part` makes up `whole`; `None` where it does not, or is 0.
+#[inline(always)]
+fn times(part: u32, whole: u32) -> Option<u32> {
+    let times = whole.checked_div(part)?;
+    (times != 0 && times * part == whole).then_some(times)
 }
 
 /// Whether the token of `entry` is among the accepted ones of its request; `None` where starts or counts make no sense.

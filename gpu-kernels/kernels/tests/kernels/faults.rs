@@ -22,6 +22,7 @@ pub fn route(segments: &[(u32, u32)], blocks: [u32; 2], rows: u32) -> RouteShape
         row,
         row_padding: [0, 0],
         gap: [0, 0],
+        region: [0, 0],
         by_bytes: true,
         rows_log2: 0,
     };
@@ -29,6 +30,7 @@ pub fn route(segments: &[(u32, u32)], blocks: [u32; 2], rows: u32) -> RouteShape
         rows,
         blocks,
         blocks_per_extent: blocks,
+        regions: 1,
         packed: false,
         padding: 0,
         reverse: false,
@@ -128,6 +130,8 @@ fn offsets_beyond_31_and_32_bits() {
         page_slots: 12,
         tokens_per_row: 1,
         null_page: -1,
+        map_rows: 12,
+        block_rows: 12,
         ..RowJob::default()
     };
     let mut table = Table::new(&[job], 0, &[], &[]);
@@ -214,6 +218,99 @@ fn odd_rows_are_copied_to_their_last_byte() {
                 pages::check(&mut World::new(&[shape.clone()], 6), &[whole(&[(1, 0)], 5)], kind, PLAIN);
             }
             rows::check(&mut World::new(&[shape], 6), &[mirror(&[3, 9], 5, &[1, 0])], PLAIN);
+        }
+    }
+}
+
+/// Kind 7. 160 tokens are 2 blocks of 128 but 3 pages of 64, and the other way round: a page of 128 is two blocks of 64.
+#[test]
+fn pages_and_blocks_of_different_sizes_pair_by_their_rows() {
+    let rows: Vec<i64> = (0..160).collect();
+    // Pages of 64 rows in halves of blocks: of block 2 its first half, then its second one, then half of block 0.
+    let halves = Mirror { block_rows: Some(128), ..mirror(&rows, 64, &[4, 5, 1]) };
+    // Pages of 128 rows, each in two blocks of 64: the third half has one, the last is not mapped.
+    let pairs = Mirror { map_rows: Some(64), block_rows: Some(64), ..mirror(&rows, 128, &[4, 0, 3, -1]) };
+    for (mirror, [pages, page_rows, blocks, block_rows]) in
+        [(halves, [3, 64, 3, 128]), (pairs, [2, 128, 5, 64])]
+    {
+        let mut shape = mla(pages, blocks, page_rows);
+        shape.sides[1].rows = block_rows;
+        let mut world = World::new(&[shape], 21);
+        let counts = rows::reference(&world, std::slice::from_ref(&mirror)).1;
+        assert_eq!(counts, Counts { rows: 160, skipped: 0, bad: 0 });
+        rows::check(&mut world, &[mirror], PLAIN);
+    }
+}
+
+/// Kind 10. Where a block has several map entries, those past its side are bad, and so are negative ones.
+#[test]
+fn map_entries_past_the_last_block_are_bad() {
+    let map = [7, 8, i32::MAX, i32::MIN, -8, -4, -1, 0];
+    let slots: Vec<i64> = (0..8).map(|page| page * 4).collect();
+    let mirror = Mirror { block_rows: Some(16), ..mirror(&slots, 4, &map) };
+    let mut shape = mla(8, 2, 4);
+    shape.sides[1].rows = 16;
+    let mut world = World::new(&[shape], 22);
+    let counts = rows::reference(&world, std::slice::from_ref(&mirror)).1;
+    assert_eq!(counts, Counts { rows: 2, skipped: 1, bad: 5 });
+    rows::check(&mut world, &[mirror], PLAIN);
+}
+
+/// Kind 24. Numbers of a job that do not fit together: each entry that would be looked up is bad, and nothing is written.
+#[test]
+fn numbers_that_do_not_divide_each_other_are_bad() {
+    let good = mirror(&[7, -1, 15, 3], 8, &[1, -1, 0]);
+    let skipped = Mirror { null_page: 0, ..good.clone() };
+    let set = |tokens_per_row, page_slots, map_rows, block_rows| Mirror {
+        tokens_per_row,
+        page_slots,
+        map_rows: Some(map_rows),
+        block_rows: Some(block_rows),
+        ..good.clone()
+    };
+    for (mirror, counts) in [
+        (good.clone(), Counts { rows: 2, skipped: 2, bad: 0 }),
+        (skipped, Counts { rows: 0, skipped: 4, bad: 0 }),
+        (set(0, 8, 8, 8), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(3, 8, 1, 1), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(16, 8, 1, 1), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 0, 8, 8), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 8, 0, 8), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 8, 8, 0), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 8, 3, 9), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 8, 16, 16), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 8, 8, 12), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 8, 8, 4), Counts { rows: 0, skipped: 1, bad: 3 }),
+        (set(1, 8, u32::MAX, u32::MAX), Counts { rows: 0, skipped: 1, bad: 3 }),
+    ] {
+        let mut world = World::new(&[mla(2, 2, 8)], 23);
+        assert_eq!(rows::reference(&world, std::slice::from_ref(&mirror)).1, counts, "{mirror:?}");
+        rows::check(&mut world, &[mirror], PLAIN);
+    }
+}
+
+/// Kinds 8 and 10. A gather by an index list: −1 and the null page leave their row alone, an index past the pool is
+/// bad, and so is an entry past the buffer, whatever it names.
+#[test]
+fn a_gather_writes_row_after_row() {
+    let indices = [5, -1, 23, 0, 5, 24, 9, 11, 2, -1];
+    for wide in [false, true] {
+        let all = Mirror { wide, ..rows::gather(&indices, 4, 10) };
+        let short = Mirror { block_rows: Some(4), ..all.clone() };
+        let null = Mirror { null_page: 1, ..all.clone() };
+        let counted = Mirror { count: Some(3), ..all.clone() };
+        for (gather, counts) in [
+            (all, Counts { rows: 7, skipped: 2, bad: 1 }),
+            // Three rows fit; of the others one is past the pool, and a negative index is none wherever it stands.
+            (short, Counts { rows: 3, skipped: 2, bad: 5 }),
+            (null, Counts { rows: 5, skipped: 4, bad: 1 }),
+            (counted, Counts { rows: 2, skipped: 1, bad: 0 }),
+        ] {
+            let mut shape = route(&[(4, 72), (2, 33)], [6, 2], 4);
+            shape.sides[1].rows = 10;
+            let mut world = World::new(&[shape], 24);
+            assert_eq!(rows::reference(&world, std::slice::from_ref(&gather)).1, counts);
+            rows::check(&mut world, &[gather], PLAIN);
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct SegmentShape {
     pub row_padding: [u32; 2],
     /// Before the segment, on each side.
     pub gap: [u32; 2],
+    /// Which of the side's regions it lies in, counted round.
+    pub region: [u32; 2],
     /// Split by bytes where possible.
     pub by_bytes: bool,
     pub rows_log2: u16,
@@ -27,11 +29,13 @@ pub struct SideShape {
     pub rows: u32,
     pub blocks: u32,
     pub blocks_per_extent: u32,
+    /// Regions of a layer: memory that is allocated, and has bases, of its own.
+    pub regions: u32,
     /// All layers of a block together, or each layer in a region of its own.
     pub packed: bool,
-    /// Bytes behind each block, and between regions.
+    /// Bytes behind each block, and between extents.
     pub padding: u32,
-    /// Regions lie in reverse order.
+    /// Extents lie in reverse order.
     pub reverse: bool,
 }
 
@@ -46,12 +50,14 @@ fn any_segment() -> impl Strategy<Value = SegmentShape> {
     // Nominal rows, odd ones, and long ones that take several units.
     let row = prop_oneof![8 => 1u32..90, 1 => 1000u32..2600];
     let padding = || prop_oneof![2 => Just(0u32), 1 => 1u32..4];
-    (0u32..5, row, [padding(), padding()], [0u32..3, 0u32..3], any::<bool>(), 0u16..4).prop_map(
-        |(grain, row, row_padding, gap, by_bytes, rows_log2)| SegmentShape {
+    let region = [0u32..3, 0u32..3];
+    (0u32..5, row, [padding(), padding()], [0u32..3, 0u32..3], region, any::<bool>(), 0u16..4).prop_map(
+        |(grain, row, row_padding, gap, region, by_bytes, rows_log2)| SegmentShape {
             grain,
             row,
             row_padding,
             gap,
+            region,
             by_bytes,
             rows_log2,
         },
@@ -59,15 +65,18 @@ fn any_segment() -> impl Strategy<Value = SegmentShape> {
 }
 
 fn any_side() -> impl Strategy<Value = SideShape> {
-    (1u32..14, 1u32..7, 1u32..7, any::<bool>(), prop_oneof![Just(0u32), Just(16), 0u32..40], any::<bool>())
-        .prop_map(|(rows, blocks, blocks_per_extent, packed, padding, reverse)| SideShape {
+    let padding = prop_oneof![Just(0u32), Just(16), 0u32..40];
+    (1u32..14, 1u32..7, 1u32..7, 1u32..4, any::<bool>(), padding, any::<bool>()).prop_map(
+        |(rows, blocks, blocks_per_extent, regions, packed, padding, reverse)| SideShape {
             rows,
             blocks,
             blocks_per_extent,
+            regions,
             packed,
             padding,
             reverse,
-        })
+        },
+    )
 }
 
 pub fn any_route() -> impl Strategy<Value = RouteShape> {
@@ -77,18 +86,25 @@ pub fn any_route() -> impl Strategy<Value = RouteShape> {
 
 /// Where everything of one side lies, in bytes from the start of its memory.
 pub struct PlacedSide {
-    /// Start of each `[layer][block]`.
-    blocks: Vec<Vec<usize>>,
-    /// Offset, stride and length of the rows of each segment.
-    segments: Vec<(usize, usize, usize)>,
+    /// Start of each `[region][layer][block]`.
+    blocks: Vec<Vec<Vec<usize>>>,
+    segments: Vec<PlacedSegment>,
     pub rows: u32,
+}
+
+/// The rows of a segment, in the blocks of its region.
+struct PlacedSegment {
+    region: usize,
+    offset: usize,
+    stride: usize,
+    row: usize,
 }
 
 impl PlacedSide {
     /// The bytes of one row.
     pub fn row(&self, layer: u32, block: u32, segment: usize, row: u32) -> Range<usize> {
-        let (offset, stride, length) = self.segments[segment];
-        let at = self.blocks[layer as usize][block as usize] + offset + row as usize * stride;
+        let PlacedSegment { region, offset, stride, row: length } = self.segments[segment];
+        let at = self.blocks[region][layer as usize][block as usize] + offset + row as usize * stride;
         at..at + length
     }
 }
@@ -154,51 +170,54 @@ fn place(
     bases: &mut Vec<(usize, usize)>,
 ) -> (Side, PlacedSide) {
     let side = &shape.sides[which];
-    // Blocks and regions begin where the coarsest segment may: what breaks the alignment is the padding.
-    let mut length = 0;
+    // Blocks and extents begin where the coarsest segment may: what breaks the alignment is the padding.
+    let regions = side.regions as usize;
+    let mut lengths = vec![0usize; regions];
     let mut segments = Vec::new();
     for segment in &shape.segments {
         let grain = 1usize << segment.grain;
-        let offset = (length + segment.gap[which] as usize * grain).next_multiple_of(grain);
+        let region = segment.region[which] as usize % regions;
+        let offset = (lengths[region] + segment.gap[which] as usize * grain).next_multiple_of(grain);
         let row = segment.row as usize * grain;
         let stride = row + segment.row_padding[which] as usize * grain;
-        length = offset + stride * side.rows as usize;
-        segments.push((offset, stride, row));
+        lengths[region] = offset + stride * side.rows as usize;
+        segments.push(PlacedSegment { region, offset, stride, row });
     }
-    let length = length.next_multiple_of(16) + side.padding as usize;
+    // A side has one stride, which is that of the longest region.
+    let length = lengths.into_iter().fold(0, usize::max).next_multiple_of(16) + side.padding as usize;
     let layers = shape.layers as usize;
     let extents = side.blocks.div_ceil(side.blocks_per_extent) as usize;
     let per_extent = side.blocks_per_extent as usize;
     let stride = if side.packed { length * layers } else { length };
 
-    // Regions are extents of all layers, or of one.
-    let regions = if side.packed { extents } else { extents * layers };
-    let region = stride * per_extent + side.padding as usize;
-    let start_of = |number: usize| *end + region * if side.reverse { regions - 1 - number } else { number };
-    let base_of = |layer: usize, extent: usize| {
+    // An extent of a region is of all layers, or of one.
+    let count = regions * extents * if side.packed { 1 } else { layers };
+    let extent_length = stride * per_extent + side.padding as usize;
+    let start_of =
+        |number: usize| *end + extent_length * if side.reverse { count - 1 - number } else { number };
+    let base_of = |region: usize, layer: usize, extent: usize| {
         if side.packed {
-            start_of(extent) + layer * length
+            start_of(region * extents + extent) + layer * length
         } else {
-            start_of(layer * extents + extent)
+            start_of((layer * regions + region) * extents + extent)
         }
     };
     let first = bases.len() as u32;
-    bases.extend(
-        (0..layers)
-            .flat_map(|layer| (0..extents).map(move |extent| (layer, extent)))
-            .map(|(layer, extent)| (which, base_of(layer, extent))),
-    );
-    let blocks = (0..layers)
-        .map(|layer| {
-            (0..side.blocks as usize)
-                .map(|block| base_of(layer, block / per_extent) + block % per_extent * stride)
-                .collect()
-        })
-        .collect();
-    *end += region * regions;
+    for layer in 0..layers {
+        for region in 0..regions {
+            bases.extend((0..extents).map(|extent| (which, base_of(region, layer, extent))));
+        }
+    }
+    let block_at =
+        |region, layer, block| base_of(region, layer, block / per_extent) + block % per_extent * stride;
+    let blocks_of =
+        |region, layer| (0..side.blocks as usize).map(|block| block_at(region, layer, block)).collect();
+    let blocks =
+        (0..regions).map(|region| (0..layers).map(|layer| blocks_of(region, layer)).collect()).collect();
+    *end += extent_length * count;
     let described = Side {
         bases: first,
-        layer_bases: extents as u32,
+        layer_bases: (regions * extents) as u32,
         blocks_per_extent: side.blocks_per_extent,
         blocks: side.blocks,
         block_stride: stride as u64,
@@ -215,9 +234,8 @@ fn pair(
     bases: &[(usize, usize)],
     layers: u32,
 ) -> SegmentPair {
-    let [(source_offset, source_stride, row_bytes), (destination_offset, destination_stride, _)] =
-        [placed[0].segments[n], placed[1].segments[n]];
-    let mut all = source_offset | source_stride | row_bytes | destination_offset | destination_stride;
+    let [from, to] = placed.each_ref().map(|side| &side.segments[n]);
+    let mut all = from.offset | from.stride | from.row | to.offset | to.stride;
     for side in sides {
         all |= side.block_stride as usize;
         let first = side.bases as usize;
@@ -225,19 +243,20 @@ fn pair(
             all |= base;
         }
     }
-    let contiguous = source_stride == row_bytes && destination_stride == row_bytes;
+    let contiguous = from.stride == from.row && to.stride == to.row;
     let mut rows_log2 = shape.rows_log2;
-    while rows_log2 > 0 && row_bytes << rows_log2 > UNIT_BYTES as usize {
+    while rows_log2 > 0 && from.row << rows_log2 > UNIT_BYTES as usize {
         rows_log2 -= 1;
     }
+    let base_of = |side: &Side, region: usize| side.blocks.div_ceil(side.blocks_per_extent) * region as u32;
     SegmentPair {
-        source_base: 0,
-        destination_base: 0,
-        source_offset: source_offset as u64,
-        destination_offset: destination_offset as u64,
-        source_stride: source_stride as u32,
-        destination_stride: destination_stride as u32,
-        row_bytes: row_bytes as u32,
+        source_base: base_of(&sides[0], from.region),
+        destination_base: base_of(&sides[1], to.region),
+        source_offset: from.offset as u64,
+        destination_offset: to.offset as u64,
+        source_stride: from.stride as u32,
+        destination_stride: to.stride as u32,
+        row_bytes: from.row as u32,
         width: 1 << all.trailing_zeros().min(4),
         rows_log2: if contiguous && shape.by_bytes { CONTIGUOUS } else { rows_log2 },
     }

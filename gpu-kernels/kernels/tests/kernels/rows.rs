@@ -1,6 +1,6 @@
 //! Row jobs against a reference that walks the slot mapping one entry after the other.
 
-use pagelift_abi::{Route, RowJob, RowsArgs};
+use pagelift_abi::{row_job, Route, RowJob, RowsArgs};
 use proptest::prelude::*;
 
 use crate::launch::{any_launch, Launch};
@@ -21,6 +21,11 @@ pub struct Mirror {
     pub page_slots: u32,
     pub map: Vec<i32>,
     pub null_page: i32,
+    /// Rows of a map entry and of a block: those of a page where nothing is said.
+    pub map_rows: Option<u32>,
+    pub block_rows: Option<u32>,
+    /// A gather into block 0.
+    pub compact: bool,
 }
 
 /// What a launch counts.
@@ -33,7 +38,8 @@ pub struct Counts {
 
 /// The fate of one entry, read off the documentation of `RowJob`.
 enum Fate {
-    Copy { page: u32, block: u32, row: u32 },
+    /// From a row of a page to a row of a block.
+    Copy([u32; 2], [u32; 2]),
     Skip,
     Bad,
     Incomplete,
@@ -57,23 +63,46 @@ impl Mirror {
                 return Fate::Skip;
             }
         }
-        let (page, within) = (slot / i64::from(self.page_slots), slot % i64::from(self.page_slots));
+        let [slots, tokens, map_rows, block_rows] = self.numbers().map(i64::from);
+        if slots == 0 {
+            return Fate::Bad;
+        }
+        let (page, within) = (slot / slots, slot % slots);
         if page == i64::from(self.null_page) {
             return Fate::Skip;
         }
-        if page >= i64::from(route.source.blocks) {
+        if page >= i64::from(route.source.blocks) || tokens == 0 || slots % tokens != 0 {
             return Fate::Bad;
         }
-        match self.map[page as usize] {
-            -1 => Fate::Skip,
-            block if block < 0 || block as u32 >= route.destination.blocks => Fate::Bad,
-            _ if (slot + 1) % i64::from(self.tokens_per_row) != 0 => Fate::Incomplete,
-            block => Fate::Copy {
-                page: page as u32,
-                block: block as u32,
-                row: within as u32 / self.tokens_per_row,
-            },
+        let (page_rows, row) = (slots / tokens, within / tokens);
+        let to = if self.compact {
+            entry as i64
+        } else {
+            if map_rows == 0 || block_rows == 0 || page_rows % map_rows != 0 || block_rows % map_rows != 0 {
+                return Fate::Bad;
+            }
+            let row = page * page_rows + row;
+            match i64::from(self.map[(row / map_rows) as usize]) {
+                -1 => return Fate::Skip,
+                entry => entry * map_rows + row % map_rows,
+            }
+        };
+        let blocks = if self.compact { 1 } else { i64::from(route.destination.blocks) };
+        if !(0..blocks * block_rows).contains(&to) {
+            return Fate::Bad;
         }
+        if (slot + 1) % tokens != 0 {
+            return Fate::Incomplete;
+        }
+        let [page, row, block, to] = [page, row, to / block_rows, to % block_rows].map(|n| n as u32);
+        Fate::Copy([page, row], [block, to])
+    }
+
+    /// Slots of a page, tokens of a row, rows of a map entry, rows of a block.
+    fn numbers(&self) -> [u32; 4] {
+        let rows = self.page_slots.checked_div(self.tokens_per_row).unwrap_or(0);
+        let [map_rows, block_rows] = [self.map_rows, self.block_rows].map(|given| given.unwrap_or(rows));
+        [self.page_slots, self.tokens_per_row, map_rows, block_rows]
     }
 
     /// Entries that count, and how many counts made no sense.
@@ -97,12 +126,12 @@ pub fn reference(world: &World, mirrors: &[Mirror]) -> (Vec<u8>, Counts) {
                 Fate::Skip => counts.skipped += 1,
                 Fate::Bad => counts.bad += 1,
                 Fate::Incomplete => {}
-                Fate::Copy { page, block, row } => {
+                Fate::Copy([page, row], [block, to_row]) => {
                     counts.rows += 1;
                     for layer in 0..route.layers {
                         for segment in 0..route.segments as usize {
                             let source = from.row(layer, page, segment, row);
-                            want[to.row(layer, block, segment, row)]
+                            want[to.row(layer, block, segment, to_row)]
                                 .copy_from_slice(&world.source.bytes()[source]);
                         }
                     }
@@ -136,6 +165,7 @@ impl Arrays {
     pub fn job(&mut self, mirror: &Mirror, route: u32, map: u32) -> RowJob {
         // An empty array that is given differs from none.
         let or_none = |array: &mut Vec<i32>, given| if given { address(array) } else { 0 };
+        let [page_slots, tokens_per_row, map_rows, block_rows] = mirror.numbers();
         RowJob {
             slots: if mirror.wide { address(&mut self.wide) } else { address(&mut self.narrow) },
             count: or_none(&mut self.count, mirror.count.is_some()),
@@ -145,10 +175,14 @@ impl Arrays {
             capacity: mirror.slots.len() as u32,
             requests: mirror.starts.as_ref().map_or(0, |starts| starts.len() as u32 - 1),
             slot_bytes: if mirror.wide { 8 } else { 4 },
-            page_slots: mirror.page_slots,
-            tokens_per_row: mirror.tokens_per_row,
+            page_slots,
+            tokens_per_row,
             map,
             null_page: mirror.null_page,
+            map_rows,
+            block_rows,
+            flags: u32::from(mirror.compact) * row_job::COMPACT,
+            reserved: 0,
         }
     }
 }
@@ -183,65 +217,81 @@ pub fn check(world: &mut World, mirrors: &[Mirror], launch: Launch) {
     assert_same(world.destination.bytes(), &want);
 }
 
-/// A mirror of a route with `pages` source and `blocks` destination blocks of `rows` rows.
-fn any_mirror(pages: u32, blocks: u32, rows: u32) -> impl Strategy<Value = Mirror> {
-    (prop_oneof![3 => Just(1u32), 1 => 2u32..5], any::<bool>(), -1i32..3).prop_flat_map(
-        move |(tokens_per_row, wide, null_page)| {
-            let page_slots = rows * tokens_per_row;
-            let slots = i64::from(pages * page_slots);
-            // Each slot once, for no row is written twice in a step; and past the end, and padding.
-            let slots = Just((0..slots + 3).chain([-1; 3]).chain([-7]).collect::<Vec<i64>>()).prop_shuffle();
-            // Injective, with holes and nonsense.
-            let map = Just((0..blocks as i32 + 2).chain([-1, -1, -2, i32::MIN]).collect::<Vec<i32>>());
-            let map = map.prop_shuffle().prop_map(move |mut map| {
-                map.resize(pages as usize, -1);
-                map
-            });
-            let count = prop::option::weighted(0.7, -2i32..40);
-            let lengths = prop::option::weighted(0.7, prop::collection::vec((0i32..6, -1i32..7), 1..6));
-            (slots, map, count, lengths, any::<bool>(), 0usize..40).prop_map(
-                move |(mut slots, map, count, requests, has_accepted, capacity)| {
-                    slots.truncate(capacity);
-                    let starts = requests.as_ref().map(|requests| {
-                        let mut at = 0;
-                        let ends = requests.iter().map(|(length, _)| {
-                            at += length;
-                            at
-                        });
-                        [0].into_iter().chain(ends).collect()
-                    });
-                    let accepted = requests
-                        .filter(|_| has_accepted)
-                        .map(|requests| requests.into_iter().map(|(_, accepted)| accepted).collect());
-                    Mirror {
-                        slots,
-                        wide,
-                        count,
-                        starts,
-                        accepted,
-                        tokens_per_row,
-                        page_slots,
-                        map,
-                        null_page,
-                    }
-                },
-            )
-        },
-    )
+/// Entries and rows of one end.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    blocks: u32,
+    rows: u32,
 }
 
-/// Routes with a mirror each.
+/// A mirror from pages to blocks, whose rows are multiples of `map_rows`; or a gather from these pages.
+fn any_mirror(pages: End, blocks: End, map_rows: u32) -> impl Strategy<Value = Mirror> {
+    let numbers = (prop_oneof![3 => Just(1u32), 1 => 2u32..5], any::<bool>(), -1i32..3);
+    (numbers, prop::bool::weighted(0.3)).prop_flat_map(move |((tokens_per_row, wide, null_page), compact)| {
+        let page_slots = pages.rows * tokens_per_row;
+        let slots = i64::from(pages.blocks * page_slots);
+        // Each slot once, for no row is written twice in a step; and past the end, and padding.
+        let once = Just((0..slots + 3).chain([-1; 3]).chain([-7]).collect::<Vec<i64>>()).prop_shuffle();
+        // A row may be gathered again and again.
+        let often = prop::collection::vec(-2..slots + 3, 0..40);
+        let slots = if compact { often.boxed() } else { once.boxed() };
+        // Injective, with holes and nonsense.
+        let named = (blocks.blocks * blocks.rows / map_rows) as i32;
+        let map = Just((0..named + 2).chain([-1, -1, -2, i32::MIN]).collect::<Vec<i32>>());
+        let map = map.prop_shuffle().prop_map(move |mut map| {
+            // A gather reads no map: there is none.
+            map.resize(if compact { 0 } else { (pages.blocks * pages.rows / map_rows) as usize }, -1);
+            map
+        });
+        let count = prop::option::weighted(0.7, -2i32..40);
+        let lengths = prop::option::weighted(0.7, prop::collection::vec((0i32..6, -1i32..7), 1..6));
+        (slots, map, count, lengths, any::<bool>(), 0usize..40).prop_map(
+            move |(mut slots, map, count, requests, has_accepted, capacity)| {
+                slots.truncate(capacity);
+                let starts = requests.as_ref().map(|requests| {
+                    let mut at = 0;
+                    let ends = requests.iter().map(|(length, _)| {
+                        at += length;
+                        at
+                    });
+                    [0].into_iter().chain(ends).collect()
+                });
+                let accepted = requests
+                    .filter(|_| has_accepted)
+                    .map(|requests| requests.into_iter().map(|(_, accepted)| accepted).collect());
+                Mirror {
+                    slots,
+                    wide,
+                    count,
+                    starts,
+                    accepted,
+                    tokens_per_row,
+                    page_slots,
+                    map,
+                    null_page,
+                    map_rows: Some(if compact { 0 } else { map_rows }),
+                    block_rows: Some(blocks.rows),
+                    compact,
+                }
+            },
+        )
+    })
+}
+
+/// Routes with a mirror or a gather each.
 fn any_mirrored_routes() -> impl Strategy<Value = Vec<(RouteShape, Mirror)>> {
-    let one = any_route().prop_flat_map(|mut route| {
-        // A page and its block have the same rows.
-        route.sides[1].rows = route.sides[0].rows;
+    let one = (any_route(), 1u32..7, 0usize..2, 0u32..4).prop_flat_map(|(mut route, rows, larger, log2)| {
+        // A page and its block have the same rows, or either has a power of two as many.
+        for side in &mut route.sides {
+            side.rows = rows;
+        }
+        route.sides[larger].rows <<= log2;
         // A row is moved whole, by one unit.
         for segment in &mut route.segments {
             segment.row = segment.row.min(100);
         }
-        let [from, to] = &route.sides;
-        let mirror = any_mirror(from.blocks, to.blocks, from.rows);
-        (Just(route), mirror)
+        let [pages, blocks] = route.sides.each_ref().map(|side| End { blocks: side.blocks, rows: side.rows });
+        (Just(route), any_mirror(pages, blocks, rows))
     });
     prop::collection::vec(one, 0..3)
 }
@@ -264,43 +314,84 @@ proptest! {
         starts in prop::collection::vec(prop_oneof![-3i32..20, any::<i32>()], 2..6),
         accepted in prop::collection::vec(prop_oneof![-3i32..20, any::<i32>()], 5),
         slots in prop::collection::vec(prop_oneof![-3i64..30, any::<i64>()], 1..20),
-        map in prop::collection::vec(prop_oneof![-2i32..4, any::<i32>()], 4),
+        map in prop::collection::vec(prop_oneof![-2i32..8, any::<i32>()], 8),
+        // Rows of a page and of a block; an entry stands for five.
+        (page_rows, block_rows) in prop_oneof![Just((5u32, 5u32)), Just((10, 5)), Just((5, 10))],
         count in prop::option::of(any::<i32>()),
         wide in any::<bool>(),
         launch in any_launch(),
         seed in any::<u64>(),
     ) {
-        let mut world = World::new(&[crate::faults::mla(4, 3, 5)], seed);
+        let mut shape = crate::faults::mla(4, 3, page_rows);
+        shape.sides[1].rows = block_rows;
+        let mut world = World::new(&[shape], seed);
         let before = world.destination.bytes().to_vec();
         let accepted = Some(accepted[..starts.len() - 1].to_vec());
         let slots: Vec<i64> = if wide { slots } else { slots.into_iter().map(|slot| i64::from(slot as i32)).collect() };
         let mirror = Mirror {
-            slots, wide, count, starts: Some(starts), accepted, tokens_per_row: 1, page_slots: 5, map, null_page: -1,
+            slots, wide, count, starts: Some(starts), accepted, tokens_per_row: 1, page_slots: page_rows, map,
+            null_page: -1, map_rows: Some(5), block_rows: Some(block_rows), compact: false,
         };
         let counts = run(&mut world, std::slice::from_ref(&mirror), launch);
         prop_assert!(counts.rows + counts.skipped + counts.bad <= mirror.slots.len() as u32 + 2);
 
         let mut allowed = before.clone();
         let [from, to] = &world.placed[0];
-        for &slot in &mirror.slots {
-            let (page, row) = (slot.div_euclid(5), slot.rem_euclid(5) as u32);
-            let Some(&block) = usize::try_from(page).ok().and_then(|page| mirror.map.get(page)) else { continue };
-            if !(0..3).contains(&block) {
+        let (page_rows, named) = (i64::from(page_rows), 3 * i64::from(block_rows) / 5);
+        for &slot in mirror.slots.iter().filter(|slot| (0..4 * page_rows).contains(slot)) {
+            let entry = i64::from(mirror.map[slot as usize / 5]);
+            if !(0..named).contains(&entry) {
                 continue;
             }
+            let row = (entry * 5 + slot % 5) as u32;
             for layer in 0..2 {
-                let [source, target] = [from.row(layer, page as u32, 0, row), to.row(layer, block as u32, 0, row)];
+                let source = from.row(layer, (slot / page_rows) as u32, 0, (slot % page_rows) as u32);
+                let target = to.row(layer, row / block_rows, 0, row % block_rows);
                 if world.destination.bytes()[target.clone()] != before[target.clone()] {
                     allowed[target].copy_from_slice(&world.source.bytes()[source]);
                 }
             }
         }
-        // Two pages may share a block here, for nonsense need not be injective.
-        let mut blocks: Vec<_> = mirror.map.iter().filter(|block| (0..3).contains(*block)).collect();
+        // Two pages may share an entry's rows here, for nonsense need not be injective.
+        let mut blocks: Vec<_> = mirror.map.iter().filter(|&&entry| (0..named).contains(&entry.into())).collect();
         blocks.sort_unstable();
         let injective = blocks.windows(2).all(|pair| pair[0] != pair[1]);
         if injective {
             assert_same(world.destination.bytes(), &allowed);
         }
+    }
+
+    /// Whatever a gather is given: it writes rows of block 0 alone, each the one that its entry names.
+    #[test]
+    fn a_gather_of_nonsense_writes_the_rows_of_its_entries_alone(
+        slots in prop::collection::vec(prop_oneof![-3i64..30, any::<i64>()], 1..20),
+        count in prop::option::of(any::<i32>()),
+        block_rows in 0u32..20,
+        null_page in -1i32..5,
+        wide in any::<bool>(),
+        launch in any_launch(),
+        seed in any::<u64>(),
+    ) {
+        let slots = if wide { slots } else { slots.into_iter().map(|slot| i64::from(slot as i32)).collect() };
+        let gather = Mirror { wide, count, null_page, ..gather(&slots, 5, block_rows) };
+        let mut shape = crate::faults::mla(5, 1, 5);
+        shape.sides[1].rows = block_rows.max(1);
+        check(&mut World::new(&[shape], seed), &[gather], launch);
+    }
+}
+
+/// A gather from pages of `page_rows` rows into a buffer of `block_rows`.
+pub fn gather(rows: &[i64], page_rows: u32, block_rows: u32) -> Mirror {
+    Mirror {
+        slots: rows.to_vec(),
+        wide: true,
+        tokens_per_row: 1,
+        page_slots: page_rows,
+        null_page: -1,
+        // Means nothing to a gather, and would be far outside of everything.
+        map_rows: Some(u32::MAX),
+        block_rows: Some(block_rows),
+        compact: true,
+        ..Mirror::default()
     }
 }
