@@ -1,7 +1,7 @@
 //! One error over all domains.
 
 pub use pagelift_planner::error::{GeometryError, LayoutError, PlanError, SpanError};
-use pagelift_planner::id::{HostBlockId, Ticket};
+use pagelift_planner::id::Ticket;
 use thiserror::Error as ThisError;
 
 /// Anything that can go wrong in this crate. The variant says in which domain.
@@ -58,6 +58,18 @@ pub enum MemoryError {
         /// One past the last.
         end: u64,
     },
+    /// A region that shares bytes with another one.
+    #[error(
+        "memory {start:#x}..{end:#x} shares bytes with the region at {other:#x}, which is registered already"
+    )]
+    Overlaps {
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+        /// Where the other region begins.
+        other: u64,
+    },
     /// Not enough memory.
     #[error("{bytes} bytes of {place} memory cannot be allocated")]
     OutOfMemory {
@@ -107,18 +119,11 @@ pub enum LaunchError {
         /// Slots that a launcher may have.
         most: u32,
     },
-    /// The page map of the plan and what earlier plans left on the device contradict each other.
+    /// The plan's page maps are kept by another launcher.
     #[error(
-        "{page} cannot be mirrored to {block}: on the device {user} is; a launcher follows the page map of one plan"
+        "the plan's page maps are kept by another launcher; stage it there, or bind a new launcher with it"
     )]
-    OtherPageMap {
-        /// The page that was to be mapped.
-        page: String,
-        /// The block that it was to be mapped to.
-        block: HostBlockId,
-        /// The page that uses the block.
-        user: String,
-    },
+    OtherLauncher,
 }
 
 /// A backend that cannot run.

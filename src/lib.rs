@@ -54,7 +54,7 @@
 //! let (blocks, pages) = ([3, 1, 0].map(HostBlockId::new), [PageId::new(0)]);
 //! let groups = [ImportGroup::new(main, &blocks, &pages)];
 //! let span = PromptSpan::new(Tokens::new(35), Recurrence::None)?;
-//! plan.lift(&Import { id: ImportId(1), span, groups: &groups }, TailRows::Exact)?;
+//! plan.lift(&Import { span, groups: &groups }, TailRows::Exact)?;
 //!
 //! // One launch.
 //! let mut launcher = Launcher::bind(backend, &memory, &plan, LauncherOptions::default())?;

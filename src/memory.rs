@@ -66,14 +66,26 @@ impl Registry {
     /// [`MemoryError::OutOfMemory`] where the backend has no room for it.
     pub fn allocate(&mut self, backend: &impl Backend, place: Memory, bytes: u64) -> Result<RegionId, Error> {
         let buffer = backend.allocate(place, bytes)?;
-        Ok(self.adopt(place, buffer))
+        self.adopt(place, buffer)
     }
 
     /// Takes in memory that somebody else made; see [`Buffer::adopt`] for what that promises.
-    pub fn adopt(&mut self, place: Memory, buffer: Buffer) -> RegionId {
+    ///
+    /// # Errors
+    /// [`MemoryError::Overlaps`] where it shares bytes with a region that is here.
+    pub fn adopt(&mut self, place: Memory, buffer: Buffer) -> Result<RegionId, Error> {
+        let (start, end) = (buffer.region().address(), buffer.region().end().unwrap_or(u64::MAX));
+        let meets = |entry: &&Entry| {
+            let region = entry.buffer.region();
+            region.address() < end && region.end().is_none_or(|own| start < own)
+        };
+        if let Some(other) = self.entries.iter().flatten().find(meets) {
+            let other = other.buffer.region().address();
+            return Err(MemoryError::Overlaps { start, end, other }.into());
+        }
         let index = self.entries.len();
         self.entries.push(Some(Entry { place, buffer }));
-        RegionId { registry: self.id, index }
+        Ok(RegionId { registry: self.id, index })
     }
 
     /// Releases a region: frees it where it was allocated here, forgets it where it was adopted. Launchers that need

@@ -93,13 +93,13 @@ fn world() -> World {
 fn a_step_of_restore_allocates_nothing() {
     let World { backend, mut memory, geometry, group, .. } = world();
     let mut plan = RestorePlan::new(geometry, PlanCapacity::default());
-    let mut launcher = Launcher::bind(backend, &memory, &plan, LauncherOptions::default()).unwrap();
+    let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default()).unwrap();
     let (blocks, pages) = ([7, 2, 5].map(HostBlockId::new), [3, 0, 1].map(PageId::new));
     let groups = [ImportGroup::new(group, &blocks, &pages)];
     let span = PromptSpan::new(Tokens::new(35), Recurrence::None).unwrap();
     let mut step = || {
         plan.clear();
-        plan.lift(&Import { id: ImportId(1), span, groups: &groups }, TailRows::ExactZeroed).unwrap();
+        plan.lift(&Import { span, groups: &groups }, TailRows::ExactZeroed).unwrap();
         let ticket = launcher.stage(&memory, &mut plan).unwrap();
         launcher.launch(&mut memory).unwrap();
         assert!(matches!(launcher.state(ticket), TicketState::Done(_)));
@@ -117,7 +117,7 @@ fn a_step_of_mirroring_allocates_nothing() {
     let queries = Some(Queries { starts: arrays + 512, accepted: Some(arrays + 1024), requests: 4 });
     let binding = RowBinding { count: Some(arrays + 2048), queries, ..RowBinding::new(arrays, 32) };
     plan.bind(group, binding).unwrap();
-    let mut launcher = Launcher::bind(backend, &memory, &plan, LauncherOptions::default()).unwrap();
+    let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default()).unwrap();
     let mut number = 0;
     let mut step = || {
         // A page comes and goes.

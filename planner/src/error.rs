@@ -41,6 +41,12 @@ pub enum LayoutError {
         /// The name.
         segment: Arc<str>,
     },
+    /// Regions are numbered from 0 without a gap.
+    #[error("region {region} of the page has no segment; number regions from 0 without a gap")]
+    EmptyRegion {
+        /// The region.
+        region: usize,
+    },
     /// A page needs a segment.
     #[error("a page needs at least one segment")]
     NoSegments,
@@ -207,16 +213,35 @@ pub enum GeometryError {
         second: Arc<str>,
     },
     /// Source and destination of a route must agree.
-    #[error("group `{group}`: {what} is {host} on the host and {device} on the device")]
+    #[error("group `{group}`: {what} is {from} at the source and {to} at the destination")]
     SidesDiffer {
         /// The group.
         group: Arc<str>,
         /// What differs.
         what: &'static str,
-        /// On the host.
-        host: String,
-        /// On the device.
-        device: String,
+        /// At the source.
+        from: String,
+        /// At the destination.
+        to: String,
+    },
+    /// A key of another geometry.
+    #[error("the key of a group or side belongs to another geometry")]
+    ForeignKey,
+    /// A route goes between the kinds of memory that its direction says, and between sides of one group.
+    #[error(
+        "group `{group}`: no route {direction} can go from {from} memory of `{group}` to {to} memory of `{other}`"
+    )]
+    NoSuchRoute {
+        /// The source's group.
+        group: Arc<str>,
+        /// The destination's group.
+        other: Arc<str>,
+        /// The direction.
+        direction: &'static str,
+        /// The source's memory.
+        from: &'static str,
+        /// The destination's memory.
+        to: &'static str,
     },
     /// A group lands on a side that it does not have, or lifts from it.
     #[error("group `{group}` {needs}, and has no {side} side")]
@@ -253,6 +278,35 @@ pub enum PlanError {
     ForeignGroup {
         /// The group.
         group: GroupId,
+    },
+    /// A route or side key of another geometry.
+    #[error("the key of a route belongs to another geometry than this plan's")]
+    ForeignKey,
+    /// Rows that a block does not have.
+    #[error(
+        "group `{group}`: {rows} rows from row {first} on are not rows of a block of {block_rows}, or not a part of it"
+    )]
+    RowsOutOfRange {
+        /// The group.
+        group: Arc<str>,
+        /// First row.
+        first: u32,
+        /// Rows.
+        rows: u32,
+        /// Rows of the block.
+        block_rows: u32,
+    },
+    /// Pages and blocks that cannot be mapped whole.
+    #[error(
+        "group `{group}`: pages have {page_rows} rows and blocks {block_rows}; map their parts with `map_rows`"
+    )]
+    UnequalRows {
+        /// The group.
+        group: Arc<str>,
+        /// Rows of a page.
+        page_rows: u32,
+        /// Rows of a block.
+        block_rows: u32,
     },
     /// A group comes once in an import.
     #[error("group `{group}` comes twice in one import")]

@@ -51,11 +51,38 @@ id!(
     /// ```
     PageId, "page");
 id!(
-    /// A pool of one geometry: everything in it shares one numbering of blocks.
-    PoolId, "pool");
-id!(
     /// A cache group of one geometry, whatever its kind.
     GroupId, "group");
+
+/// A pool of one geometry: everything in it shares one numbering of blocks. A builder gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolId {
+    number: u32,
+    geometry: u64,
+}
+
+impl PoolId {
+    pub(crate) const fn new(number: u32, geometry: u64) -> Self {
+        Self { number, geometry }
+    }
+
+    /// Its number: its place among [`crate::geometry::Geometry::pools`].
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.number
+    }
+
+    /// The stamp of the geometry that it belongs to.
+    pub(crate) const fn geometry(self) -> u64 {
+        self.geometry
+    }
+}
+
+impl fmt::Display for PoolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pool {}", self.number)
+    }
+}
 
 mod sealed {
     pub trait Sealed {}
@@ -81,27 +108,35 @@ impl BlockId for PageId {
     }
 }
 
-/// The number of one staged plan, counted from 1 by each launcher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Ticket(u64);
+/// The number of one staged plan, counted from 1 by each launcher. Another launcher does not know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket {
+    launcher: u64,
+    number: u64,
+}
 
 impl Ticket {
-    /// Wraps a raw ticket.
+    /// The ticket of a launcher's `number`-th plan.
     #[must_use]
-    pub const fn new(raw: u64) -> Self {
-        Self(raw)
+    pub const fn new(launcher: u64, number: u64) -> Self {
+        Self { launcher, number }
     }
 
-    /// The raw ticket.
+    /// Its number, as kernels see it.
     #[must_use]
-    pub const fn get(self) -> u64 {
-        self.0
+    pub const fn number(self) -> u64 {
+        self.number
+    }
+
+    /// The launcher that gave it.
+    #[must_use]
+    pub const fn launcher(self) -> u64 {
+        self.launcher
     }
 }
 
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ticket {}", self.0)
+        write!(f, "ticket {}", self.number)
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId, Ticket};
-use pagelift_planner::import::{Import, ImportGroup, ImportId, PromptSpan, Recurrence};
+use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{
     MirrorPlan, Plan, PlanCapacity, RestorePlan, RowBinding, RowCapacity, Staging, TailRows,
@@ -56,7 +56,7 @@ fn lifting_encoding_and_clearing_allocate_nothing() {
     let mut table = vec![0; plan.table_bytes()];
     let blocks: Vec<HostBlockId> = (0..BLOCKS).map(HostBlockId::new).collect();
     let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
-    let staging = Staging { ticket: Ticket::new(1), completion: 8, repeat: false };
+    let staging = Staging { ticket: Ticket::new(1, 1), completion: 8, repeat: false };
     for mode in [TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed] {
         let count = allocations(|| {
             plan.clear();
@@ -66,7 +66,7 @@ fn lifting_encoding_and_clearing_allocate_nothing() {
                     ImportGroup::new(all, &blocks[import * 100..][..100], &pages[import * 100..][..100]),
                 ];
                 let span = PromptSpan::new(Tokens::new(1590), Recurrence::None).unwrap();
-                plan.lift(&Import { id: ImportId(0), span, groups: &groups }, mode).unwrap();
+                plan.lift(&Import { span, groups: &groups }, mode).unwrap();
             }
             plan.encode(staging, &mut table).unwrap();
         });
@@ -85,7 +85,7 @@ fn holding_every_block_of_a_pool_many_times_allocates_nothing() {
     let count = allocations(|| {
         for import in 0..8_usize {
             let groups = [ImportGroup::new(tail, &blocks, &pages[import..=import])];
-            plan.lift(&Import { id: ImportId(0), span, groups: &groups }, TailRows::Whole).unwrap();
+            plan.lift(&Import { span, groups: &groups }, TailRows::Whole).unwrap();
         }
     });
     assert_eq!((count, plan.jobs()), (0, 8));
@@ -96,7 +96,7 @@ fn page_map_changes_allocate_nothing() {
     let (geometry, [tail, _]) = geometry(PagedLift::None);
     let mut plan = MirrorPlan::new(geometry, RowCapacity { jobs: 1, changes: 64 });
     let mut table = vec![0; plan.table_bytes()];
-    let staging = Staging { ticket: Ticket::new(1), completion: 8, repeat: true };
+    let staging = Staging { ticket: Ticket::new(1, 1), completion: 8, repeat: true };
     let count = allocations(|| {
         plan.bind(tail, RowBinding::new(0x1000, 256)).unwrap();
         for round in 0..20 {

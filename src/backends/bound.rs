@@ -12,7 +12,6 @@ use pagelift_planner::geometry::{Geometry, Memory, Region};
 use pagelift_planner::plan::{Direction, PagePlan, Plan, RowPlan, Staging};
 use zerocopy::{Immutable, IntoBytes};
 
-use super::maps::DeviceMaps;
 use super::{Backend, Buffer};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;
@@ -28,17 +27,13 @@ pub struct Addresses {
     maps: u64,
 }
 
-mod sealed {
-    pub trait Sealed {}
-    impl<D> Sealed for pagelift_planner::plan::PagePlan<D> {}
-    impl<D> Sealed for pagelift_planner::plan::RowPlan<D> {}
-}
-
 /// Plans that a kernel carries out: page plans by `pagelift_copy_pages`, row plans by `pagelift_copy_rows`.
-pub trait Launchable: Plan + sealed::Sealed {
-    /// Page-map changes that the plan carries.
+pub trait Launchable: Plan {
+    /// Whether the plan carries page-map changes.
     #[doc(hidden)]
-    fn changes(&self) -> &[abi::MapChange];
+    fn changes_maps(&self) -> bool {
+        false
+    }
 
     /// Launches the kernel of this kind of plan.
     ///
@@ -56,10 +51,6 @@ pub trait Launchable: Plan + sealed::Sealed {
 }
 
 impl<D: Direction> Launchable for PagePlan<D> {
-    fn changes(&self) -> &[abi::MapChange] {
-        &[]
-    }
-
     unsafe fn launch(
         backend: &impl Backend,
         workers: Option<NonZeroU32>,
@@ -72,8 +63,8 @@ impl<D: Direction> Launchable for PagePlan<D> {
 }
 
 impl<D: Direction> Launchable for RowPlan<D> {
-    fn changes(&self) -> &[abi::MapChange] {
-        self.page_map().pending()
+    fn changes_maps(&self) -> bool {
+        !self.page_map().pending().is_empty()
     }
 
     unsafe fn launch(
@@ -103,7 +94,6 @@ pub(crate) struct Bound<B> {
     table: Buffer,
     _progress: Buffer,
     _maps: Buffer,
-    device_maps: DeviceMaps,
     addresses: Addresses,
 }
 
@@ -114,13 +104,13 @@ impl<B: Backend> Bound<B> {
         memory: &Registry,
         geometry: &Arc<Geometry>,
         table_bytes: usize,
+        maps: &[i32],
     ) -> Result<Self, Error> {
         memory.check_pools(geometry)?;
         let routes = upload(&backend, geometry.routes())?;
         let segments = upload(&backend, geometry.segments())?;
         let bases = upload(&backend, geometry.bases())?;
-        let device_maps = DeviceMaps::new(geometry);
-        let maps = upload(&backend, &vec![abi::NONE; geometry.map_entries() as usize])?;
+        let maps = upload(&backend, maps)?;
         let table = allocate(&backend, Memory::Device, table_bytes)?;
         let progress = allocate(&backend, Memory::Device, size_of::<abi::Progress>())?;
         let addresses = Addresses {
@@ -140,7 +130,6 @@ impl<B: Backend> Bound<B> {
             table,
             _progress: progress,
             _maps: maps,
-            device_maps,
             addresses,
         })
     }
@@ -180,19 +169,13 @@ impl<B: Backend> Bound<B> {
             let room = self.table.bytes().len();
             return Err(LaunchError::TableTooSmall { needed: used, room }.into());
         };
-        let changes = plan.changes();
-        if !changes.is_empty() {
-            self.device_maps.claim(changes)?;
+        if plan.changes_maps() {
             let (maps, entries) = (self.addresses.maps, u64::from(self.geometry.map_entries()));
             // The changes are read from the slot: until they are applied the table holds the plan before.
             let args = abi::MapArgs { table: slot.address(), maps, entries };
             // SAFETY: (1) the slot was just written by a planner's plan for this geometry, whose maps have that many
             // entries; both buffers are ours, and `&mut` keeps everybody else away.
-            if let Err(error) = unsafe { self.backend.apply_map(args) } {
-                self.device_maps.take_back(changes);
-                return Err(error.into());
-            }
-            self.device_maps.commit(changes);
+            unsafe { self.backend.apply_map(args) }?;
         }
         to.copy_from_slice(from);
         self.arrays.clear();
@@ -213,8 +196,7 @@ impl<B: Backend> Bound<B> {
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
         // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
-        // destination or a source; row plans read arrays on the device, write to the host, and `DeviceMaps` keeps two
-        // pages from one block. (3) Launches of this progress word come through `&mut self`, one after the other.
+        // destination or a source, and routes whose pools share bytes. (3) Launches of this progress word come through `&mut self`, one after the other.
         Ok(unsafe { P::launch(&self.backend, workers, self.addresses) }?)
     }
 
@@ -250,10 +232,12 @@ fn upload<T: IntoBytes + Immutable>(backend: &impl Backend, entries: &[T]) -> Re
 /// Allocates memory for a table. Kernels trust its size and alignment, so a backend's word is not enough.
 pub(crate) fn allocate(backend: &impl Backend, place: Memory, bytes: usize) -> Result<Buffer, Error> {
     let needed = bytes as u64;
-    let buffer = backend.allocate(place, needed)?;
+    let mut buffer = backend.allocate(place, needed)?;
     let (found, address) = (buffer.region().bytes(), buffer.address());
     if found < needed || !address.is_multiple_of(16) {
         return Err(BackendError::Allocation { name: backend.name(), needed, found, address }.into());
     }
+    // A table that was never staged must have ticket 0.
+    buffer.bytes_mut().fill(0);
     Ok(buffer)
 }

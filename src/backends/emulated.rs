@@ -40,6 +40,14 @@ impl Emulated {
     }
 }
 
+impl Emulated {
+    /// The shape with at most so many blocks.
+    fn shape_for(&self, workers: Option<NonZeroU32>) -> Shape {
+        let most = workers.map_or(u32::MAX, NonZeroU32::get);
+        Shape { blocks: self.shape.blocks.min(most), ..self.shape }
+    }
+}
+
 impl Backend for Emulated {
     fn name(&self) -> &'static str {
         "emulated"
@@ -49,23 +57,23 @@ impl Backend for Emulated {
         Buffer::zeroed(place, bytes)
     }
 
-    unsafe fn copy_pages(&self, _workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
         self.check()?;
         // SAFETY: (1) is ours; rings need no shared memory here.
         unsafe {
             if self.bulk {
-                emulation::run::<pagelift_copy_pages_bulk>(self.shape, self.seed, args);
+                emulation::run::<pagelift_copy_pages_bulk>(self.shape_for(workers), self.seed, args);
             } else {
-                emulation::run::<pagelift_copy_pages>(self.shape, self.seed, args);
+                emulation::run::<pagelift_copy_pages>(self.shape_for(workers), self.seed, args);
             }
         }
         Ok(())
     }
 
-    unsafe fn copy_rows(&self, _workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
         self.check()?;
         // SAFETY: (1) is ours.
-        unsafe { emulation::run::<pagelift_copy_rows>(self.shape, self.seed, args) };
+        unsafe { emulation::run::<pagelift_copy_rows>(self.shape_for(workers), self.seed, args) };
         Ok(())
     }
 

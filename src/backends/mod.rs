@@ -12,7 +12,6 @@ mod bound;
 mod buffer;
 mod cpu;
 mod emulated;
-mod maps;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -28,7 +27,8 @@ pub use emulated::Emulated;
 
 use crate::error::{BackendError, Error};
 
-/// Runs the kernels of pagelift.
+/// Runs the kernels of pagelift. A launch is complete when the call returns: memory that it was lent may then be read,
+/// written and released again.
 pub trait Backend: fmt::Debug {
     /// Its name, as `--backend` takes it.
     fn name(&self) -> &'static str;
@@ -42,7 +42,7 @@ pub trait Backend: fmt::Debug {
     /// Runs `pagelift_copy_pages`, with at most `workers` workers where that is said.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_pages()`] hold for `args`, until the launch is complete.
+    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_pages()`] hold for `args`.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
@@ -51,7 +51,7 @@ pub trait Backend: fmt::Debug {
     /// Runs `pagelift_copy_rows`, with at most `workers` workers where that is said.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_rows()`] hold for `args`, until the launch is complete.
+    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_rows()`] hold for `args`.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
@@ -60,7 +60,7 @@ pub trait Backend: fmt::Debug {
     /// Runs `pagelift_apply_map`.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_apply_map()`] hold for `args`, until the launch is complete.
+    /// 1. The conditions of [`pagelift_kernels::pagelift_apply_map()`] hold for `args`.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.

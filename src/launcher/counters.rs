@@ -20,10 +20,12 @@ pub struct Counters {
     pub done: u64,
     /// Plans that were overwritten before they ran.
     pub superseded: u64,
-    /// Rows mirrored. Of a plan that repeats, this and the two counts below are those of its last run.
-    pub rows: u64,
-    /// Slot-mapping entries rightly skipped.
-    pub skipped: u64,
+    /// Plans whose table had another version.
+    pub refused: u64,
+    /// Rows copied by row plans; `None` for page plans, whose rows nobody counts.
+    pub rows: Option<u64>,
+    /// Entries of slot mappings rightly skipped; `None` for page plans.
+    pub skipped: Option<u64>,
     /// Bad entries met on the device.
     pub bad: u64,
 }
@@ -43,9 +45,11 @@ impl Counters {
 
     /// Together with what kernels reported.
     pub(super) fn with(mut self, totals: Totals) -> Self {
-        let Totals { settled, superseded, bad, rows, skipped } = totals;
-        (self.done, self.superseded, self.rows, self.skipped, self.bad) =
-            (settled, superseded, rows, skipped, bad);
+        let Totals { done, superseded, refused, bad, rows, skipped } = totals;
+        (self.done, self.superseded, self.refused, self.bad) = (done, superseded, refused, bad);
+        // What a page plan copies is known by its bytes, and what a row plan copies by its rows.
+        (self.rows, self.skipped) =
+            if self.bytes.is_some() { (None, None) } else { (Some(rows), Some(skipped)) };
         self
     }
 }

@@ -15,6 +15,8 @@ mod ring;
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::id::Ticket;
 use pagelift_planner::plan::Staging;
@@ -26,6 +28,9 @@ use crate::backends::{Backend, Bound, Launchable};
 use crate::error::{Error, LaunchError};
 use crate::memory::Registry;
 use ring::Ring;
+
+/// Tells launchers apart; 0 is none.
+static IDS: AtomicU64 = AtomicU64::new(1);
 
 /// How a launcher stages and launches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +57,8 @@ impl Default for LauncherOptions {
 /// touches registered memory meanwhile.
 #[derive(Debug)]
 pub struct Launcher<B, P> {
+    /// Tells its tickets and its plan from others'.
+    id: u64,
     bound: Bound<B>,
     ring: Ring,
     options: LauncherOptions,
@@ -60,31 +67,41 @@ pub struct Launcher<B, P> {
 }
 
 impl<B: Backend, P: Launchable> Launcher<B, P> {
-    /// Binds a launcher for plans with the geometry and the capacity of `plan`.
+    /// Binds a launcher for plans with the geometry and the capacity of `plan`. It takes the page maps of a row plan into
+    /// its keeping: that plan alone can be staged, and by this launcher alone.
     ///
     /// # Errors
     /// Where a pool of the geometry is not registered, there is no memory for the tables, or `slots` is 0 or
     /// more than 64.
-    pub fn bind(backend: B, memory: &Registry, plan: &P, options: LauncherOptions) -> Result<Self, Error> {
-        let table_bytes = plan.table_bytes();
-        let bound = Bound::new(backend, memory, plan.geometry(), table_bytes)?;
-        let ring = Ring::new(bound.backend(), options.slots, table_bytes)?;
-        Ok(Self { bound, ring, options, counters: Counters::default(), plan: PhantomData })
+    pub fn bind(
+        backend: B,
+        memory: &Registry,
+        plan: &mut P,
+        options: LauncherOptions,
+    ) -> Result<Self, Error> {
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        let (table_bytes, geometry) = (plan.table_bytes(), Arc::clone(plan.geometry()));
+        let ring = Ring::new(&backend, id, options.slots, table_bytes)?;
+        let bound = Bound::new(backend, memory, &geometry, table_bytes, plan.maps())?;
+        plan.attach(id);
+        Ok(Self { id, bound, ring, options, counters: Counters::default(), plan: PhantomData })
     }
 
     /// Stages a plan: the next launch carries it out. A plan staged before and not launched yet is superseded.
     ///
-    /// Page-map changes take effect at once, whatever becomes of the plan. The maps on the device belong to the
-    /// launcher: what a row plan maps stays mapped, also when another plan is staged, so keep to one row plan.
+    /// Page-map changes take effect at once, whatever becomes of the plan.
     ///
     /// # Errors
-    /// Where the plan has another geometry or outgrows the table, an array it reads is not registered, its page map
-    /// contradicts the one on the device, every staging slot is in flight, or the backend fails. Nothing has changed
+    /// Where the plan has another geometry or outgrows the table, an array it reads is not registered, its page map is
+    /// kept by another launcher, every staging slot is in flight, or the backend fails. Nothing has changed
     /// then.
     pub fn stage(&mut self, memory: &Registry, plan: &mut P) -> Result<Ticket, Error> {
         let (needed, room) = (plan.table_bytes(), self.bound.table_bytes());
         if needed > room {
             return Err(LaunchError::TableTooSmall { needed, room }.into());
+        }
+        if plan.launcher().is_some_and(|launcher| launcher != self.id) {
+            return Err(LaunchError::OtherLauncher.into());
         }
         self.bound.check(memory, plan)?;
         let repeat = self.options.repeat;
@@ -117,6 +134,12 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.with(self.ring.totals())
+    }
+
+    /// What its tickets are told by: no other launcher of this process has the same.
+    #[must_use]
+    pub const fn id(&self) -> u64 {
+        self.id
     }
 
     /// The backend.

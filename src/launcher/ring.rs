@@ -52,8 +52,9 @@ struct Slot {
 /// Sums over all settled tickets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
-    pub settled: u64,
+    pub done: u64,
     pub superseded: u64,
+    pub refused: u64,
     pub bad: u64,
     pub rows: u64,
     pub skipped: u64,
@@ -62,6 +63,7 @@ pub(super) struct Totals {
 /// Slots used in turn.
 #[derive(Debug)]
 pub(super) struct Ring {
+    launcher: u64,
     slots: Vec<Slot>,
     /// The last ticket given.
     last: u64,
@@ -71,7 +73,7 @@ pub(super) struct Ring {
 
 impl Ring {
     /// Slots for tables of `table_bytes` bytes.
-    pub fn new(backend: &impl Backend, slots: u32, table_bytes: usize) -> Result<Self, Error> {
+    pub fn new(backend: &impl Backend, launcher: u64, slots: u32, table_bytes: usize) -> Result<Self, Error> {
         if slots == 0 {
             return Err(LaunchError::NoSlots.into());
         }
@@ -87,7 +89,7 @@ impl Ring {
         };
         let slots = (0..slots).map(slot).collect::<Result<Vec<_>, _>>()?;
         let settled = [(0, TicketState::Unknown); REMEMBERED];
-        Ok(Self { slots, last: 0, settled, totals: Totals::default() })
+        Ok(Self { launcher, slots, last: 0, settled, totals: Totals::default() })
     }
 
     /// Gives the next ticket a slot and lets `load` fill it. Where `load` fails, nothing has changed.
@@ -101,23 +103,26 @@ impl Ring {
         let state = self.in_flight(earlier);
         if earlier != 0 && state == TicketState::Pending {
             let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-            return Err(LaunchError::RingFull { slots, oldest: Ticket::new(earlier) }.into());
+            return Err(LaunchError::RingFull { slots, oldest: Ticket::new(self.launcher, earlier) }.into());
         }
         let slot = &mut self.slots[index];
         let completion = slot.completion.address();
-        load(Ticket::new(next), completion, &mut slot.table)?;
+        load(Ticket::new(self.launcher, next), completion, &mut slot.table)?;
         if earlier != 0 {
             self.settled[remembered(earlier)] = (earlier, state);
             self.totals = self.totals.plus(state);
         }
         self.slots[index].ticket = next;
         self.last = next;
-        Ok(Ticket::new(next))
+        Ok(Ticket::new(self.launcher, next))
     }
 
     /// What became of a ticket.
     pub fn state(&self, ticket: Ticket) -> TicketState {
-        let ticket = ticket.get();
+        if ticket.launcher() != self.launcher {
+            return TicketState::Unknown;
+        }
+        let ticket = ticket.number();
         if ticket != 0 && self.slots[self.index_of(ticket)].ticket == ticket {
             return self.in_flight(ticket);
         }
@@ -184,13 +189,14 @@ impl Totals {
     fn plus(mut self, state: TicketState) -> Self {
         match state {
             TicketState::Done(report) => {
-                self.settled += 1;
+                self.done += 1;
                 self.bad += u64::from(report.bad);
                 self.rows += u64::from(report.rows);
                 self.skipped += u64::from(report.skipped);
             }
             TicketState::Superseded => self.superseded += 1,
-            TicketState::Pending | TicketState::Refused | TicketState::Unknown => {}
+            TicketState::Refused => self.refused += 1,
+            TicketState::Pending | TicketState::Unknown => {}
         }
         self
     }

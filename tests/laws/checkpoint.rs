@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::launcher::{Launcher, Report, TicketState};
-use pagelift::plan::{CheckpointPlan, Plan as _};
+use pagelift::plan::{Plan as _, WriteBackPlan};
 use pagelift::quantity::Bytes;
 
 use crate::backends::Subject;
@@ -22,8 +22,8 @@ pub fn law<S: Subject>(seed: u64, size: u32) {
             break world;
         }
     };
-    let mut plan = CheckpointPlan::new(Arc::clone(&world.geometry), ROOM);
-    let mut launcher = Launcher::bind(backend, &world.memory, &plan, options(&mut rng)).unwrap();
+    let mut plan = WriteBackPlan::new(Arc::clone(&world.geometry), ROOM);
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options(&mut rng)).unwrap();
     for _ in 0..2 {
         plan.clear();
         let mut expected = world.image();

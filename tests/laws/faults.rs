@@ -15,7 +15,7 @@ pub fn a_wrong_byte_is_noticed<S: Subject>(seed: u64, size: u32) {
     let backend = S::backend(rng.next());
     let mut world = World::random(&mut rng, size, &backend);
     let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
-    let mut launcher = Launcher::bind(backend, &world.memory, &plan, LauncherOptions::default()).unwrap();
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
     let mut expected = world.image();
     let mut free = world.free_ids(&mut rng);
     if let Some(prompt) = Prompt::random(&mut rng, &world, &mut free) {
@@ -53,7 +53,7 @@ pub fn a_wrong_reference_is_noticed<S: Subject>() {
     let backend = S::backend(3);
     let mut world = World::small(&backend);
     let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
-    let mut launcher = Launcher::bind(backend, &world.memory, &plan, LauncherOptions::default()).unwrap();
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
     let right = || Prompt::simple(6, &[2, 1], 0, TailRows::Exact);
     let wrong = [
         Prompt::simple(6, &[2, 0], 0, TailRows::Exact),

@@ -76,7 +76,7 @@ macro_rules! laws {
 
             laws!(@fixed $subject; page_map:
                 changes_take_effect_when_staged, changes_of_a_superseded_plan_stay, a_page_is_unmapped_before_it_is_given_away,
-                two_plans_never_mirror_two_pages_to_one_block, changes_past_the_capacity_are_refused);
+                the_map_is_kept_by_the_launcher_bound_last, changes_past_the_capacity_are_refused);
             laws!(@fixed $subject; tickets:
                 an_empty_plan_completes, a_plan_runs_in_exactly_one_launch, a_repeated_plan_runs_every_time,
                 nothing_staged_is_nothing_done, the_last_plan_staged_supersedes, a_full_ring_is_an_error_and_no_more,

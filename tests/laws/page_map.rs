@@ -7,7 +7,7 @@ use pagelift::error::{LaunchError, PlanError};
 use pagelift::geometry::{GroupKey, Paged};
 use pagelift::id::{HostBlockId, PageId, Ticket};
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
-use pagelift::plan::{MirrorPlan, Plan as _, RowBinding, RowCapacity};
+use pagelift::plan::{MirrorPlan, RowBinding, RowCapacity};
 
 use crate::backends::Subject;
 use crate::image::Image;
@@ -34,7 +34,7 @@ impl<S: Subject> Fixture<S> {
         let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), room);
         plan.bind(key, binding).unwrap();
         let options = LauncherOptions { repeat, ..LauncherOptions::default() };
-        let launcher = Launcher::bind(backend, &world.memory, &plan, options).unwrap();
+        let launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
         (Self { world, launcher, key, binding }, plan)
     }
 
@@ -141,35 +141,32 @@ pub fn a_page_is_unmapped_before_it_is_given_away<S: Subject>() {
     assert_eq!(it.report(ticket), (8, 4, 0));
 }
 
-pub fn two_plans_never_mirror_two_pages_to_one_block<S: Subject>() {
+pub fn the_map_is_kept_by_the_launcher_bound_last<S: Subject>() {
     let (mut it, mut plan) = Fixture::<S>::new(ROOM, false);
     it.map(&mut plan, 0, 1).unwrap();
     it.stage(&mut plan).unwrap();
     it.launch(&[(0, 1)]);
 
-    // Each plan knows only its own map; the launcher knows what is on the device.
+    // Another plan knows nothing of what is mapped here.
     let mut other = it.plan();
     it.map(&mut other, 1, 1).unwrap();
     let error = it.stage(&mut other).unwrap_err();
-    assert!(matches!(error, Error::Launch(LaunchError::OtherPageMap { .. })), "{error}");
-    let words = error.to_string();
-    assert!(
-        words.starts_with("page 1 of group `group0`") && words.contains("page 0 of group `group0`"),
-        "{words}"
-    );
-    it.launch(&[]);
+    assert!(matches!(error, Error::Launch(LaunchError::OtherLauncher)), "{error}");
+    assert!(error.to_string().contains("bind a new launcher"), "{error}");
 
-    // A plan that was told that its changes were staged, and they were not.
-    it.unmap(&mut plan, 0);
-    plan.staged();
-    it.map(&mut plan, 2, 1).unwrap();
+    // A new launcher knows all that is mapped, staged or pending; the old one takes the plan no more.
+    it.map(&mut plan, 2, 2).unwrap();
+    let backend = S::backend(12);
+    let mut second =
+        Launcher::bind(backend, &it.world.memory, &mut plan, LauncherOptions::default()).unwrap();
     let error = it.stage(&mut plan).unwrap_err();
-    assert!(matches!(error, Error::Launch(LaunchError::OtherPageMap { .. })), "{error}");
-
-    let mut third = it.plan();
-    it.map(&mut third, 2, 2).unwrap();
-    it.stage(&mut third).unwrap();
+    assert!(matches!(error, Error::Launch(LaunchError::OtherLauncher)), "{error}");
+    std::mem::swap(&mut it.launcher, &mut second);
+    let ticket = it.stage(&mut plan).unwrap();
     it.launch(&[(0, 1), (2, 2)]);
+    assert_eq!(it.report(ticket).2, 0);
+    // The old one's tickets mean nothing to it.
+    assert_eq!(second.state(ticket), TicketState::Unknown);
 }
 
 pub fn changes_past_the_capacity_are_refused<S: Subject>() {

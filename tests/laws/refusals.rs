@@ -88,13 +88,13 @@ pub fn a_released_region<S: Subject>() {
     it.world.assert_is(&image);
     assert_eq!(it.launcher.state(ticket), TicketState::Pending);
     assert_eq!(it.launcher.counters().launches, 1);
-    let error = Launcher::bind(S::backend(1), &it.world.memory, &it.plan, slots(1)).unwrap_err();
+    let error = Launcher::bind(S::backend(1), &it.world.memory, &mut it.plan, slots(1)).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
 }
 
 pub fn unregistered_memory<S: Subject>() {
-    let it = Lifts::<S>::new(slots(1));
-    let error = Launcher::bind(S::backend(1), &Registry::new(), &it.plan, slots(1)).unwrap_err();
+    let mut it = Lifts::<S>::new(slots(1));
+    let error = Launcher::bind(S::backend(1), &Registry::new(), &mut it.plan, slots(1)).unwrap_err();
     let words = error.to_string();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{words}");
     assert!(words.contains("pool `") && words.contains("not registered"), "{words}");
@@ -151,8 +151,9 @@ pub fn a_larger_plan<S: Subject>() {
 }
 
 pub fn numbers_of_slots<S: Subject>() {
-    let it = Lifts::<S>::new(slots(64));
-    let bind = |count| Launcher::bind(S::backend(1), &it.world.memory, &it.plan, slots(count)).map(drop);
+    let mut it = Lifts::<S>::new(slots(64));
+    let mut bind =
+        |count| Launcher::bind(S::backend(1), &it.world.memory, &mut it.plan, slots(count)).map(drop);
     assert!(matches!(bind(0), Err(Error::Launch(LaunchError::NoSlots))));
     for slots in [65, u32::MAX] {
         let error = bind(slots).unwrap_err();
@@ -280,12 +281,12 @@ pub fn a_backend_that_fails<S: Subject>() {
 }
 
 pub fn a_backend_that_gives_too_little<S: Subject>() {
-    let it = Lifts::<S>::new(slots(1));
+    let mut it = Lifts::<S>::new(slots(1));
     // The sizes of all tables are among these.
     for most in [1, 24, 32, 64, 200, 4096, 1 << 20] {
         let backend = || Demand::<S>::backend(1);
         let bound = failing(Call::Allocate(most), || {
-            Launcher::bind(backend(), &it.world.memory, &it.plan, slots(2)).map(drop)
+            Launcher::bind(backend(), &it.world.memory, &mut it.plan, slots(2)).map(drop)
         });
         match bound {
             Err(Error::Backend(BackendError::Allocation { needed, found, .. })) => {
@@ -309,7 +310,7 @@ fn launches_without_threads() {
         let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
         Prompt::simple(3, &[1], 0, pagelift::plan::TailRows::Whole).lift(&world, &mut plan);
         let image = world.image();
-        let mut launcher = Launcher::bind(backend, &world.memory, &plan, options).unwrap();
+        let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
         let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
         assert!(shape(launcher.launch(&mut world.memory).unwrap_err()));
         assert_eq!(launcher.state(ticket), TicketState::Pending);
@@ -317,7 +318,7 @@ fn launches_without_threads() {
         let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), mirror::ROOM);
         let key = world.groups[0].paged();
         plan.bind(key, RowBinding::new(scratch, 1)).unwrap();
-        let mut launcher = Launcher::bind(backend, &world.memory, &plan, options).unwrap();
+        let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
         launcher.stage(&world.memory, &mut plan).unwrap();
         assert!(shape(launcher.launch(&mut world.memory).unwrap_err()));
         plan.page_map_mut()

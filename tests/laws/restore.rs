@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pagelift::geometry::Lift;
 use pagelift::id::{HostBlockId, PageId};
-use pagelift::import::{Import, ImportGroup, ImportId, PromptSpan, Recurrence};
+use pagelift::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::plan::{Plan as _, PlanCapacity, RestorePlan, TailRows};
 use pagelift::quantity::{Bytes, Tokens};
@@ -74,7 +74,7 @@ impl Prompt {
             .zip(&ids)
             .map(|(lists, (blocks, pages))| world.groups[lists.group].key.lists(blocks, pages))
             .collect();
-        plan.lift(&Import { id: ImportId(1), span: self.span, groups: &groups }, self.mode).unwrap();
+        plan.lift(&Import { span: self.span, groups: &groups }, self.mode).unwrap();
     }
 
     /// What it should do, row by row; returns the bytes copied.
@@ -161,7 +161,7 @@ pub fn law<S: Subject>(seed: u64, size: u32) {
     let mut world = World::random(&mut rng, size, &backend);
     let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
     let options = options(&mut rng);
-    let mut launcher = Launcher::bind(backend, &world.memory, &plan, options).unwrap();
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
     // The same launcher takes plan after plan.
     let (mut jobs, mut copied) = (0, 0);
     for step in 1..=3 {
@@ -189,7 +189,7 @@ pub fn law<S: Subject>(seed: u64, size: u32) {
         let counters = launcher.counters();
         assert_eq!((counters.staged, counters.launches, counters.done), (step, step, step));
         assert_eq!((counters.jobs, counters.bytes), (jobs, Some(copied)));
-        assert_eq!((counters.superseded, counters.rows, counters.skipped, counters.bad), (0, 0, 0, 0));
+        assert_eq!((counters.superseded, counters.rows, counters.skipped, counters.bad), (0, None, None, 0));
         world.fill(&mut rng);
     }
 }

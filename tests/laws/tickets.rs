@@ -32,8 +32,8 @@ impl<S: Subject> Lifts<S> {
     fn with(rng: &mut Rng, options: LauncherOptions) -> Self {
         let backend = S::backend(rng.next());
         let world = World::small(&backend);
-        let plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
-        let launcher = Launcher::bind(backend, &world.memory, &plan, options).unwrap();
+        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
+        let launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
         Self { world, plan, launcher }
     }
 
@@ -122,7 +122,7 @@ pub fn nothing_staged_is_nothing_done<S: Subject>() {
     it.launch(&[]);
     it.launch(&[]);
     for ticket in [0, 1, 2, 64, u64::MAX] {
-        assert_eq!(it.launcher.state(Ticket::new(ticket)), TicketState::Unknown);
+        assert_eq!(it.launcher.state(Ticket::new(it.launcher.id(), ticket)), TicketState::Unknown);
     }
     let counters = it.launcher.counters();
     assert_eq!((counters.staged, counters.launches, counters.done, counters.bytes), (0, 2, 0, None));
@@ -201,7 +201,7 @@ pub fn old_tickets_are_unknown<S: Subject>() {
     let forgotten = 150 - 64 - 3;
     assert!(states[..forgotten].iter().all(|&state| state == TicketState::Unknown));
     assert!(states[forgotten..].iter().all(|&state| state == DONE));
-    assert_eq!(it.launcher.state(Ticket::new(151)), TicketState::Unknown);
+    assert_eq!(it.launcher.state(Ticket::new(it.launcher.id(), 151)), TicketState::Unknown);
     assert_eq!(it.launcher.counters().done, 150);
 }
 
@@ -227,7 +227,7 @@ pub fn counters_add_up<S: Subject>() {
     it.stage(&mut plan).unwrap();
     it.launch(&[]);
     let counters = it.launcher.counters();
-    assert_eq!((counters.rows, counters.skipped, counters.bad), (7 * 4, 7 * 8 + 12, 0));
+    assert_eq!((counters.rows, counters.skipped, counters.bad), (Some(7 * 4), Some(7 * 8 + 12), 0));
     assert_eq!((counters.staged, counters.jobs, counters.bytes, counters.done), (8, 8, None, 8));
 }
 
@@ -257,7 +257,7 @@ pub fn any_order<S: Subject>(seed: u64) {
             match staged {
                 Ok(ticket) => {
                     assert!(!full);
-                    assert_eq!(ticket, Ticket::new(last + 1));
+                    assert_eq!(ticket, Ticket::new(it.launcher.id(), last + 1));
                     ran.push(false);
                     jobs += it.plan.jobs() as u64;
                     bytes = Some(bytes.unwrap_or(0) + it.plan.bytes().unwrap().get());
@@ -280,7 +280,11 @@ pub fn any_order<S: Subject>(seed: u64) {
         for ticket in 1..=last + 1 {
             let forgotten = last >= ticket + 64 + ring;
             let expected = if forgotten { TicketState::Unknown } else { state(&ran, ticket) };
-            assert_eq!(it.launcher.state(Ticket::new(ticket)), expected, "ticket {ticket} of {last}");
+            assert_eq!(
+                it.launcher.state(Ticket::new(it.launcher.id(), ticket)),
+                expected,
+                "ticket {ticket} of {last}"
+            );
         }
         let counters = it.launcher.counters();
         let done = ran.iter().filter(|ran| **ran).count() as u64;

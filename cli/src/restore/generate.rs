@@ -5,7 +5,7 @@ use pagelift::geometry::GroupKey;
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::PromptSpan;
 use pagelift::launcher::{Counters, Launcher, LauncherOptions, TicketState};
-use pagelift::plan::{CheckpointPlan, MirrorPlan, PlanCapacity, RowCapacity};
+use pagelift::plan::{MirrorPlan, PlanCapacity, RowCapacity, WriteBackPlan};
 use pagelift::quantity::Rows;
 
 use super::RestoreError;
@@ -40,8 +40,8 @@ struct Decoder<'w, 'm, 'b, B> {
     arrays: StepArrays,
     mirror_plan: MirrorPlan,
     mirror: Launcher<&'b B, MirrorPlan>,
-    checkpoint_plan: CheckpointPlan,
-    checkpoint: Launcher<&'b B, CheckpointPlan>,
+    checkpoint_plan: WriteBackPlan,
+    checkpoint: Launcher<&'b B, WriteBackPlan>,
     sealed: u64,
 }
 
@@ -108,10 +108,10 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
             }
         }
         let states = PlanCapacity { jobs: groups, list_entries: 0 };
-        let checkpoint_plan = CheckpointPlan::new(world.geometry.clone(), states);
+        let mut checkpoint_plan = WriteBackPlan::new(world.geometry.clone(), states);
         let options = LauncherOptions::default();
-        let mirror = Launcher::bind(backend, &world.memory, &mirror_plan, options)?;
-        let checkpoint = Launcher::bind(backend, &world.memory, &checkpoint_plan, options)?;
+        let mirror = Launcher::bind(backend, &world.memory, &mut mirror_plan, options)?;
+        let checkpoint = Launcher::bind(backend, &world.memory, &mut checkpoint_plan, options)?;
         let free = FreeBlocks::new(manifest);
         Ok(Self {
             world,

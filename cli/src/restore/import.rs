@@ -2,7 +2,7 @@
 
 use pagelift::backends::Backend;
 use pagelift::id::{HostBlockId, PageId};
-use pagelift::import::{Import, ImportGroup, ImportId, PromptSpan};
+use pagelift::import::{Import, ImportGroup, PromptSpan};
 use pagelift::launcher::{Counters, Launcher, LauncherOptions, TicketState};
 use pagelift::plan::{Plan, PlanCapacity, RestorePlan, TailRows};
 
@@ -79,9 +79,9 @@ pub fn lift(
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let capacity = PlanCapacity { jobs: small(groups.len().saturating_mul(3)), list_entries: small(entries) };
     let mut plan = RestorePlan::new(world.geometry.clone(), capacity);
-    plan.lift(&Import { id: ImportId(1), span, groups: &groups }, mode)?;
+    plan.lift(&Import { span, groups: &groups }, mode)?;
 
-    let mut launcher = Launcher::bind(backend, &world.memory, &plan, LauncherOptions::default())?;
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
     let ticket = launcher.stage(&world.memory, &mut plan)?;
     launcher.launch(&mut world.memory)?;
     let state = launcher.state(ticket);

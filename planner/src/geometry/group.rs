@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::side::{Side, SideSpec};
-use crate::id::{GroupId, PoolId};
+use super::side::SideSpec;
+use crate::id::GroupId;
 use crate::layout::sealed::Lower;
 use crate::layout::{PagedLayout, RingLayout, StateLayout};
-use crate::quantity::{Rows, Tokens};
 
 /// Where a group's imported blocks arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -193,15 +192,6 @@ impl<K> GroupKey<K> {
     }
 }
 
-/// One direction between a group's two sides.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RouteRef {
-    /// Index in the table of routes.
-    pub index: u32,
-    /// Bytes of one row of all layers and segments.
-    pub row_bytes: u64,
-}
-
 /// A group of a [`super::Geometry`].
 #[derive(Clone, Debug)]
 pub struct Group {
@@ -210,13 +200,12 @@ pub struct Group {
     pub(crate) layers: u32,
     pub(crate) landing: Landing,
     pub(crate) lift: Lift,
-    pub(crate) rows: u32,
-    pub(crate) slots: u32,
-    pub(crate) slots_per_row: u32,
-    pub(crate) host: Option<Side>,
-    pub(crate) device: Option<Side>,
-    pub(crate) to_device: Option<RouteRef>,
-    pub(crate) to_host: Option<RouteRef>,
+    /// Indices of its two main sides.
+    pub(crate) host: Option<u32>,
+    pub(crate) device: Option<u32>,
+    /// The routes between them.
+    pub(crate) to_device: Option<u32>,
+    pub(crate) to_host: Option<u32>,
     pub(crate) map_first: u32,
     pub(crate) map_entries: u32,
 }
@@ -252,29 +241,6 @@ impl Group {
         self.lift
     }
 
-    /// Slots of a page: token slots, or a ring's; 1 for states.
-    #[must_use]
-    pub fn page_slots(&self) -> Tokens {
-        Tokens::new(u64::from(self.slots))
-    }
-
-    /// Rows of a page; 1 for states, whose page is one piece.
-    pub(crate) const fn rows(&self) -> Rows {
-        Rows::new(self.rows)
-    }
-
-    /// The pool of its host side.
-    #[must_use]
-    pub fn host_pool(&self) -> Option<PoolId> {
-        self.host.as_ref().map(|side| side.pool)
-    }
-
-    /// The pool of its device side.
-    #[must_use]
-    pub fn device_pool(&self) -> Option<PoolId> {
-        self.device.as_ref().map(|side| side.pool)
-    }
-
     /// Whether an import must bring blocks that are lifted.
     #[must_use]
     pub fn is_lifted(&self) -> bool {
@@ -284,10 +250,7 @@ impl Group {
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, layers, rows, kind, landing, lift, .. } = self;
-        write!(
-            f,
-            "group `{name}`: {kind:?}, {layers} layers × {rows} rows, lands {landing:?}, lifts {lift:?}"
-        )
+        let Self { name, layers, kind, landing, lift, .. } = self;
+        write!(f, "group `{name}`: {kind:?}, {layers} layers, lands {landing:?}, lifts {lift:?}")
     }
 }

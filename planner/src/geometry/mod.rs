@@ -40,31 +40,64 @@ use std::sync::Arc;
 use pagelift_abi as abi;
 
 pub use builder::GeometryBuilder;
-pub(crate) use group::RouteRef;
 pub use group::{
     Group, GroupKey, GroupKind, GroupSpec, HasRows, Kind, Landing, Lift, Paged, PagedLift, Ring, State,
     StateLift,
 };
 pub use pool::{Memory, Pool, PoolSpec, Region};
-pub use side::SideSpec;
+pub(crate) use route::Route;
+pub use route::{CompactRouteKey, RouteKey};
+pub(crate) use side::Side;
+pub use side::{SideKey, SideSpec};
 
 use crate::id::{GroupId, PoolId};
+use crate::plan::{DeviceToHost, HostToDevice};
+use crate::quantity::{Rows, Tokens};
 
-/// Pools, groups and routes, checked, with the tables that kernels read.
+/// Pools, groups, sides and routes, checked, with the tables that kernels read.
 #[derive(Debug)]
 pub struct Geometry {
     pub(crate) stamp: u64,
     pub(crate) pools: Vec<Pool>,
     pub(crate) groups: Vec<Group>,
+    pub(crate) sides: Vec<Side>,
     pub(crate) tables: Tables,
 }
 
-/// The tables of one geometry, uploaded once.
+/// A side that digests may read.
+#[derive(Debug)]
+pub struct DigestKey<K>(pub(crate) RouteKey<DeviceToHost, K>);
+
+impl<K> Clone for DigestKey<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for DigestKey<K> {}
+
+/// The tables of one geometry, uploaded once, and what plans know of its routes.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     pub routes: Vec<abi::Route>,
+    pub ways: Vec<Route>,
     pub segments: Vec<abi::SegmentPair>,
     pub bases: Vec<u64>,
+}
+
+impl Tables {
+    /// Lengths, to go back to.
+    pub fn lengths(&self) -> [usize; 3] {
+        [self.routes.len(), self.segments.len(), self.bases.len()]
+    }
+
+    /// Takes back what was added since.
+    pub fn truncate(&mut self, [routes, segments, bases]: [usize; 3]) {
+        self.routes.truncate(routes);
+        self.ways.truncate(routes);
+        self.segments.truncate(segments);
+        self.bases.truncate(bases);
+    }
 }
 
 impl Geometry {
@@ -83,7 +116,7 @@ impl Geometry {
     /// The pool of that id.
     #[must_use]
     pub fn pool(&self, id: PoolId) -> Option<&Pool> {
-        self.pools.get(usize::try_from(id.get()).ok()?)
+        self.pools.get(usize::try_from(id.get()).ok()?).filter(|_| id.geometry() == self.stamp)
     }
 
     /// All pools, in the order of their ids.
@@ -114,6 +147,57 @@ impl Geometry {
     #[must_use]
     pub fn map_entries(&self) -> u32 {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.map_entries))
+    }
+
+    /// The way by which a group's imported blocks are lifted, if it has both main sides.
+    #[must_use]
+    pub fn lift_route<K: Kind>(&self, group: GroupKey<K>) -> Option<RouteKey<HostToDevice, K>> {
+        let own = self.group(group.id).filter(|_| group.geometry == self.stamp)?;
+        Some(RouteKey::new(own.to_device?, self.stamp))
+    }
+
+    /// The way by which a group's pages are written back, if it has both main sides.
+    #[must_use]
+    pub fn spill_route<K: Kind>(&self, group: GroupKey<K>) -> Option<RouteKey<DeviceToHost, K>> {
+        let own = self.group(group.id).filter(|_| group.geometry == self.stamp)?;
+        Some(RouteKey::new(own.to_host?, self.stamp))
+    }
+
+    /// Token slots of a block of a group's main side in one memory (a ring's slots; 1 for states).
+    #[must_use]
+    pub fn block_slots(&self, group: GroupId, memory: Memory) -> Option<Tokens> {
+        Some(Tokens::new(u64::from(self.main_side(group, memory)?.slots)))
+    }
+
+    /// Rows of a block of a paged or ring group's main side in one memory.
+    #[must_use]
+    pub fn block_rows<K: HasRows>(&self, group: GroupKey<K>, memory: Memory) -> Option<Rows> {
+        Some(Rows::new(self.main_side(group.id, memory)?.rows))
+    }
+
+    /// The pool of a group's main side in one memory.
+    #[must_use]
+    pub fn pool_of(&self, group: GroupId, memory: Memory) -> Option<PoolId> {
+        Some(self.main_side(group, memory)?.pool)
+    }
+
+    /// A group's main side in one memory.
+    pub(crate) fn main_side(&self, group: GroupId, memory: Memory) -> Option<&Side> {
+        let group = self.group(group)?;
+        let index = match memory {
+            Memory::Host => group.host,
+            Memory::Device => group.device,
+        };
+        self.side_at(index?)
+    }
+
+    pub(crate) fn side_at(&self, index: u32) -> Option<&Side> {
+        self.sides.get(usize::try_from(index).ok()?)
+    }
+
+    /// What plans know of a route.
+    pub(crate) fn way(&self, index: u32) -> Option<Route> {
+        self.tables.ways.get(usize::try_from(index).ok()?).copied()
     }
 
     /// The name of a group, for messages.

@@ -74,7 +74,7 @@ mod tests {
 
     fn run(base: u64, stride: u64, count: u64, page: u64, first_block: u32, side: u32) -> Run {
         let end = base + (count - 1) * stride + page;
-        Run { base, end, stride, page_bytes: page, first_block, pool: PoolId::new(0), side, layer: 0 }
+        Run { base, end, stride, page_bytes: page, first_block, pool: PoolId::new(0, 0), side, layer: 0 }
     }
 
     proptest::proptest! {

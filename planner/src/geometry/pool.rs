@@ -104,11 +104,13 @@ impl PoolSpec {
 pub struct Pool {
     pub(crate) spec: PoolSpec,
     pub(crate) extents: u32,
+    /// The stamp of its geometry.
+    pub(crate) geometry: u64,
 }
 
 impl Pool {
     /// Checks the specification.
-    pub(crate) fn new(mut spec: PoolSpec) -> Result<Self, GeometryError> {
+    pub(crate) fn new(mut spec: PoolSpec, geometry: u64) -> Result<Self, GeometryError> {
         let zero = |what| GeometryError::Zero { place: spec.name.clone(), what };
         if spec.blocks == 0 {
             return Err(zero("the number of blocks"));
@@ -136,7 +138,7 @@ impl Pool {
             return Err(GeometryError::SharedBytes { first: words(low), second: words(high) });
         }
         let extents = spec.blocks.div_ceil(spec.blocks_per_extent);
-        Ok(Self { spec, extents })
+        Ok(Self { spec, extents, geometry })
     }
 
     /// Its name.

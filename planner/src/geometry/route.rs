@@ -1,41 +1,105 @@
 //! Routes: a pair of sides, with the segment pairs and the access width that both allow.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pagelift_abi as abi;
 
 use super::Tables;
-use super::group::RouteRef;
 use super::pool::Pool;
 use super::side::{Side, alignment_of};
 use crate::error::{GeometryError, segment_words};
-use crate::layout::{Segment, Shape};
+use crate::id::GroupId;
+use crate::layout::Segment;
 
-/// One side of a route to be.
+/// A way between two sides of one group, with direction and kind in the type.
+#[derive(Debug)]
+pub struct RouteKey<D, K> {
+    pub(crate) index: u32,
+    pub(crate) geometry: u64,
+    types: PhantomData<fn(D, K)>,
+}
+
+impl<D, K> Clone for RouteKey<D, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D, K> Copy for RouteKey<D, K> {}
+
+impl<D, K> RouteKey<D, K> {
+    pub(crate) const fn new(index: u32, geometry: u64) -> Self {
+        Self { index, geometry, types: PhantomData }
+    }
+}
+
+/// A way into a compact buffer, whose row `i` takes the `i`-th row of a list.
+#[derive(Debug)]
+pub struct CompactRouteKey<D, K>(pub(crate) RouteKey<D, K>);
+
+impl<D, K> Clone for CompactRouteKey<D, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<D, K> Copy for CompactRouteKey<D, K> {}
+
+/// What plans need to know of a route.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub group: GroupId,
+    /// Indices of the sides.
+    pub source: u32,
+    pub destination: u32,
+    pub source_rows: u32,
+    pub destination_rows: u32,
+    /// Bytes of one row of all layers and segments.
+    pub row_bytes: u64,
+}
+
+/// One end of a route to be.
 pub(crate) struct End<'a> {
+    pub index: u32,
     pub side: &'a Side,
     pub pool: &'a Pool,
-    pub shape: Shape<'a>,
+}
+
+/// What the blocks of a route's ends must have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocks {
+    /// Rows that differ by a power of two: logical blocks and kernel pages.
+    Paired,
+    /// The destination is one block of any number of rows.
+    Compact,
 }
 
 /// Refuses sides that do not hold the same rows.
-pub(crate) fn check_agree(
+fn check_agree(
     group: &Arc<str>,
-    host: &Shape<'_>,
-    device: &Shape<'_>,
+    source: &End<'_>,
+    destination: &End<'_>,
+    blocks: Blocks,
 ) -> Result<(), GeometryError> {
-    let differ = |what, host: String, device: String| {
-        Err(GeometryError::SidesDiffer { group: group.clone(), what, host, device })
+    let differ = |what, from: String, to: String| {
+        Err(GeometryError::SidesDiffer { group: group.clone(), what, from, to })
     };
-    if host.rows != device.rows {
-        return differ("rows per block", host.rows.to_string(), device.rows.to_string());
+    let (from, to) = (source.side, destination.side);
+    let (low, high) = (from.rows.min(to.rows), from.rows.max(to.rows));
+    let paired = high.checked_rem(low) == Some(0) && high.checked_div(low).is_some_and(u32::is_power_of_two);
+    if blocks == Blocks::Paired && !paired {
+        return differ("rows per block", from.rows.to_string(), to.rows.to_string());
     }
-    if host.slots_per_row != device.slots_per_row {
-        return differ("tokens_per_row", host.slots_per_row.to_string(), device.slots_per_row.to_string());
+    if blocks == Blocks::Compact && destination.pool.blocks() != 1 {
+        return differ("blocks of a compact buffer", "any".into(), destination.pool.blocks().to_string());
+    }
+    if from.slots_per_row != to.slots_per_row {
+        return differ("tokens_per_row", from.slots_per_row.to_string(), to.slots_per_row.to_string());
     }
     let same = |(a, b): (&Segment, &Segment)| a.name() == b.name() && a.row_bytes() == b.row_bytes();
-    if host.segments.len() != device.segments.len() || !host.segments.iter().zip(device.segments).all(same) {
-        return differ("the list of segments", segment_words(host.segments), segment_words(device.segments));
+    if from.segments.len() != to.segments.len() || !from.segments.iter().zip(&to.segments).all(same) {
+        return differ("the list of segments", segment_words(&from.segments), segment_words(&to.segments));
     }
     Ok(())
 }
@@ -46,63 +110,169 @@ pub(crate) fn encode(
     layers: u32,
     source: &End<'_>,
     destination: &End<'_>,
+    blocks: Blocks,
     tables: &mut Tables,
-) -> Result<RouteRef, GeometryError> {
+) -> Result<u32, GeometryError> {
+    check_agree(group, source, destination, blocks)?;
     let overflow = |what| GeometryError::Overflow { place: group.clone(), what };
     let index = u32::try_from(tables.routes.len()).map_err(|_| overflow("the number of routes"))?;
     let first_segment =
         u32::try_from(tables.segments.len()).map_err(|_| overflow("the number of segments"))?;
     let alignment = source.side.alignment().min(destination.side.alignment());
-    let rows = source.shape.rows;
-    for (from, to) in source.shape.segments.iter().zip(destination.shape.segments) {
-        push_pairs(from, to, rows, alignment, &mut tables.segments);
+    for pair in joined(source, destination) {
+        pair.push(alignment, &mut tables.segments);
     }
     let segments = u32::try_from(tables.segments.len())
         .ok()
         .and_then(|end| end.checked_sub(first_segment))
         .ok_or_else(|| overflow("the number of segments"))?;
-    let route = abi::Route {
+    tables.routes.push(abi::Route {
         source: source.side.encode(group, source.pool, &mut tables.bases)?,
         destination: destination.side.encode(group, destination.pool, &mut tables.bases)?,
         layers,
         segments,
         first_segment,
         reserved: 0,
-    };
-    tables.routes.push(route);
-    let row = source.shape.segments.iter().fold(0_u64, |sum, s| sum.saturating_add(u64::from(s.row_bytes())));
-    Ok(RouteRef { index, row_bytes: row.saturating_mul(u64::from(layers)) })
+    });
+    tables.ways.push(Route {
+        group: source.side.group,
+        source: source.index,
+        destination: destination.index,
+        source_rows: source.side.rows,
+        destination_rows: destination.side.rows,
+        row_bytes: source.side.row_bytes().saturating_mul(u64::from(layers)),
+    });
+    Ok(index)
 }
 
-/// The pairs of one segment: one, unless its rows lie apart and are longer than a unit, when they are split into
-/// columns.
-fn push_pairs(from: &Segment, to: &Segment, rows: u32, alignment: u64, pairs: &mut Vec<abi::SegmentPair>) {
-    let row_bytes = from.row_bytes();
-    let contiguous = rows == 1 || (from.row_stride() == row_bytes && to.row_stride() == row_bytes);
-    // Bytes that lie between the rows' starts matter only where there is a second row.
-    let strides = if rows == 1 { 0 } else { u64::from(from.row_stride() | to.row_stride()) };
-    let bits = from.offset() | to.offset() | u64::from(row_bytes) | strides;
-    let width = u16::try_from(alignment_of(bits).min(alignment)).unwrap_or(1);
-    let pair = |column: u32, bytes: u32, rows_log2: u16| abi::SegmentPair {
-        source_offset: from.offset().saturating_add(u64::from(column)),
-        destination_offset: to.offset().saturating_add(u64::from(column)),
-        source_base: 0,
-        destination_base: 0,
-        source_stride: from.row_stride(),
-        destination_stride: to.row_stride(),
-        row_bytes: bytes,
-        width,
-        rows_log2,
-    };
-    if contiguous {
-        pairs.push(pair(0, row_bytes, abi::CONTIGUOUS));
-        return;
+/// Where the rows of one or more segments that lie together on both sides begin, and how long they are.
+#[derive(Clone, Copy)]
+struct Pair {
+    offsets: [u64; 2],
+    bases: [u32; 2],
+    strides: [u32; 2],
+    row_bytes: u32,
+    /// Whether there is a second row, so that strides mean something.
+    many_rows: bool,
+}
+
+/// The segments of two sides as pairs. Neighbours whose rows lie side by side on both sides are one pair: the heads of a
+/// token are copied together from NHD to NHD, and one by one between NHD and HND.
+fn joined(source: &End<'_>, destination: &End<'_>) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::with_capacity(source.side.segments.len());
+    for (from, to) in source.side.segments.iter().zip(&destination.side.segments) {
+        let next = Pair {
+            offsets: [from.offset(), to.offset()],
+            bases: [
+                from.region().saturating_mul(source.pool.extents),
+                to.region().saturating_mul(destination.pool.extents),
+            ],
+            strides: [from.row_stride(), to.row_stride()],
+            row_bytes: from.row_bytes(),
+            many_rows: source.side.rows > 1 || destination.side.rows > 1,
+        };
+        match pairs.last_mut() {
+            Some(last) if last.joins(&next) => last.row_bytes = last.row_bytes.saturating_add(next.row_bytes),
+            _ => pairs.push(next),
+        }
     }
-    let mut column = 0_u32;
-    while column < row_bytes {
-        let bytes = row_bytes.saturating_sub(column).min(abi::UNIT_BYTES);
-        let rows_log2 = abi::UNIT_BYTES.checked_div(bytes).and_then(u32::checked_ilog2).unwrap_or(0);
-        pairs.push(pair(column, bytes, u16::try_from(rows_log2).unwrap_or(0)));
-        column = column.saturating_add(abi::UNIT_BYTES);
+    pairs
+}
+
+impl Pair {
+    /// Whether `next` continues each row of this pair on both sides.
+    fn joins(&self, next: &Self) -> bool {
+        let bytes = u64::from(self.row_bytes);
+        let adjacent = |side: usize| {
+            let (here, there) = (self.offsets.get(side), next.offsets.get(side));
+            here.zip(there).is_some_and(|(here, there)| here.checked_add(bytes) == Some(*there))
+        };
+        let strides = self.strides == next.strides || !self.many_rows;
+        let fits = self.row_bytes.checked_add(next.row_bytes).is_some();
+        fits && strides && self.bases == next.bases && adjacent(0) && adjacent(1)
     }
+
+    /// Appends the pair: one entry, unless its rows lie apart and are longer than a unit, when they are split into
+    /// columns.
+    fn push(&self, alignment: u64, pairs: &mut Vec<abi::SegmentPair>) {
+        let Self { offsets, bases, strides, row_bytes, many_rows } = *self;
+        let contiguous = !many_rows || strides == [row_bytes, row_bytes];
+        let mut bits = offsets.iter().fold(u64::from(row_bytes), |bits, offset| bits | offset);
+        if many_rows {
+            bits = strides.iter().fold(bits, |bits, stride| bits | u64::from(*stride));
+        }
+        let width = u16::try_from(alignment_of(bits).min(alignment)).unwrap_or(1);
+        let [source_offset, destination_offset] = offsets;
+        let [source_base, destination_base] = bases;
+        let [source_stride, destination_stride] = strides;
+        let pair = |column: u32, bytes: u32, rows_log2: u16| abi::SegmentPair {
+            source_offset: source_offset.saturating_add(u64::from(column)),
+            destination_offset: destination_offset.saturating_add(u64::from(column)),
+            source_base,
+            destination_base,
+            source_stride,
+            destination_stride,
+            row_bytes: bytes,
+            width,
+            rows_log2,
+        };
+        if contiguous {
+            pairs.push(pair(0, row_bytes, abi::CONTIGUOUS));
+            return;
+        }
+        let mut column = 0_u32;
+        while column < row_bytes {
+            let bytes = row_bytes.saturating_sub(column).min(abi::UNIT_BYTES);
+            let rows_log2 = abi::UNIT_BYTES.checked_div(bytes).and_then(u32::checked_ilog2).unwrap_or(0);
+            pairs.push(pair(column, bytes, u16::try_from(rows_log2).unwrap_or(0)));
+            column = column.saturating_add(abi::UNIT_BYTES);
+        }
+    }
+}
+
+/// Appends the route by which a digest reads a side. Its destination fields say what each run is logically.
+pub(crate) fn encode_digest(
+    group: &Arc<str>,
+    layers: u32,
+    end: &End<'_>,
+    tables: &mut Tables,
+) -> Result<u32, GeometryError> {
+    let overflow = |what| GeometryError::Overflow { place: group.clone(), what };
+    let index = u32::try_from(tables.routes.len()).map_err(|_| overflow("the number of routes"))?;
+    let first_segment =
+        u32::try_from(tables.segments.len()).map_err(|_| overflow("the number of segments"))?;
+    let alignment = end.side.alignment();
+    for (number, segment) in (0..).zip(&end.side.segments) {
+        let whole = Pair {
+            offsets: [segment.offset(), 0],
+            bases: [segment.region().saturating_mul(end.pool.extents), number],
+            // A stride that is no row's length keeps the rows apart, so that each begins a word of its own.
+            strides: [segment.row_stride(), 0],
+            row_bytes: segment.row_bytes(),
+            many_rows: true,
+        };
+        whole.push(alignment, &mut tables.segments);
+    }
+    let segments = u32::try_from(tables.segments.len())
+        .ok()
+        .and_then(|last| last.checked_sub(first_segment))
+        .ok_or_else(|| overflow("the number of segments"))?;
+    let source = end.side.encode(group, end.pool, &mut tables.bases)?;
+    tables.routes.push(abi::Route {
+        source,
+        destination: source,
+        layers,
+        segments,
+        first_segment,
+        reserved: 0,
+    });
+    tables.ways.push(Route {
+        group: end.side.group,
+        source: end.index,
+        destination: end.index,
+        source_rows: end.side.rows,
+        destination_rows: end.side.rows,
+        row_bytes: end.side.row_bytes().saturating_mul(u64::from(layers)),
+    });
+    Ok(index)
 }

@@ -1,23 +1,26 @@
 //! One side of a group: where block `b` of layer `l` begins.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pagelift_abi as abi;
 
-use super::Pool;
-use super::group::Kind;
+use super::{Memory, Pool};
 use crate::error::GeometryError;
-use crate::id::PoolId;
+use crate::id::{GroupId, PoolId};
+use crate::layout::Segment;
+use crate::layout::sealed::Lower;
 
 /// Where a group's blocks lie in one pool, and what one of them looks like there.
 ///
-/// Block `b` of layer `l` begins at `base(l, b / blocks_per_extent) + (b % blocks_per_extent) · block_stride`.
+/// Region `r` of block `b` of layer `l` begins at
+/// `base(l, r, b / blocks_per_extent) + (b % blocks_per_extent) · block_stride`.
 #[derive(Clone, Debug)]
 pub struct SideSpec<L> {
     /// The pool.
     pub pool: PoolId,
-    /// The address of the first block of each layer and extent, layers outermost: `[layer][extent]`. The order of
-    /// layers is the group's logical one, wherever they lie.
+    /// The address of the first block of each layer, region and extent, layers outermost: `[layer][region][extent]`.
+    /// The order of layers is the group's logical one, wherever they lie.
     pub bases: Vec<u64>,
     /// Bytes from one block of a layer to the next.
     pub block_stride: u64,
@@ -40,23 +43,55 @@ impl<L> SideSpec<L> {
         Self { pool, bases: layer_offsets.iter().flat_map(layer).collect(), block_stride, layout }
     }
 
-    /// Each layer an allocation of its own: `layers[l]` is where block 0 of layer `l` begins.
+    /// Each layer, or each region of each layer, an allocation of its own: where its block 0 begins, layers outermost.
+    /// An engine that keeps K and V of each layer apart lists `[k0, v0, k1, v1, …]`.
     #[must_use]
     pub fn layer_separate(pool: PoolId, layers: &[u64], block_stride: u64, layout: L) -> Self {
         Self { pool, bases: layers.to_vec(), block_stride, layout }
     }
 }
 
+/// A side of one group, with the group's kind in the type.
+#[derive(Debug)]
+pub struct SideKey<K> {
+    pub(crate) index: u32,
+    pub(crate) geometry: u64,
+    kind: PhantomData<K>,
+}
+
+impl<K> Clone for SideKey<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for SideKey<K> {}
+
+impl<K> SideKey<K> {
+    pub(crate) const fn new(index: u32, geometry: u64) -> Self {
+        Self { index, geometry, kind: PhantomData }
+    }
+}
+
 /// A checked side.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
+    pub group: GroupId,
+    pub memory: Memory,
     pub pool: PoolId,
     pub bases: Vec<u64>,
     pub block_stride: u64,
-    pub page_bytes: u64,
+    pub region_bytes: Vec<u64>,
+    /// Rows of a block; 1 for states.
+    pub rows: u32,
+    /// Slots of a block that a slot mapping counts in.
+    pub slots: u32,
+    /// Slots that make one row.
+    pub slots_per_row: u32,
+    pub segments: Vec<Segment>,
 }
 
-/// One layer's blocks in one extent: an arithmetic progression of pages.
+/// One region of one layer's blocks in one extent: an arithmetic progression of pages.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub base: u64,
@@ -71,18 +106,21 @@ pub(crate) struct Run {
 
 impl Side {
     /// Checks that every block of every layer lies in one region of the pool.
-    pub fn new<K: Kind>(
+    pub fn new<L: Lower>(
         place: &Arc<str>,
-        spec: &SideSpec<K::Layout>,
+        group: GroupId,
+        spec: &SideSpec<L>,
         layers: u32,
         pool: &Pool,
-        page_bytes: u64,
     ) -> Result<Self, GeometryError> {
-        let expected = u64::from(layers).saturating_mul(u64::from(pool.extents));
+        let shape = spec.layout.shape();
+        let regions = u64::try_from(shape.region_bytes.len()).unwrap_or(u64::MAX);
+        let expected = u64::from(layers).saturating_mul(regions).saturating_mul(u64::from(pool.extents));
         let found = u64::try_from(spec.bases.len()).unwrap_or(u64::MAX);
         if expected != found {
             return Err(GeometryError::Bases { place: place.clone(), expected, found });
         }
+        let page_bytes = shape.region_bytes.iter().copied().max().unwrap_or(0);
         if pool.spec.blocks_per_extent > 1 && pool.spec.blocks > 1 && spec.block_stride < page_bytes {
             return Err(GeometryError::BlocksOverlap {
                 place: place.clone(),
@@ -90,8 +128,18 @@ impl Side {
                 block_stride: spec.block_stride,
             });
         }
-        let side =
-            Self { pool: spec.pool, bases: spec.bases.clone(), block_stride: spec.block_stride, page_bytes };
+        let side = Self {
+            group,
+            memory: pool.memory(),
+            pool: spec.pool,
+            bases: spec.bases.clone(),
+            block_stride: spec.block_stride,
+            region_bytes: shape.region_bytes.to_vec(),
+            rows: shape.rows,
+            slots: shape.slots,
+            slots_per_row: shape.slots_per_row,
+            segments: shape.segments.to_vec(),
+        };
         for run in side.runs(0, pool) {
             let run = run.map_err(|what| GeometryError::Overflow { place: place.clone(), what })?;
             if !pool.holds(run.base, run.end) {
@@ -108,21 +156,23 @@ impl Side {
         Ok(side)
     }
 
-    /// The runs of all layers and extents, or what of one does not fit 64 bits.
+    /// The runs of all layers, regions and extents, or what of one does not fit 64 bits.
     pub fn runs(&self, side: u32, pool: &Pool) -> impl Iterator<Item = Result<Run, &'static str>> {
-        let pairs = (0..).flat_map(|layer| (0..pool.extents).map(move |extent| (layer, extent)));
-        self.bases.iter().zip(pairs).map(move |(&base, (layer, extent))| {
+        let extents = move |layer, bytes: u64| (0..pool.extents).map(move |extent| (layer, bytes, extent));
+        let regions = move |layer| self.region_bytes.iter().flat_map(move |bytes| extents(layer, *bytes));
+        let places = (0..).flat_map(regions);
+        self.bases.iter().zip(places).map(move |(&base, (layer, page_bytes, extent))| {
             let last = u64::from(pool.blocks_in_extent(extent).saturating_sub(1));
             let end = last
                 .checked_mul(self.block_stride)
-                .and_then(|bytes| bytes.checked_add(self.page_bytes))
+                .and_then(|bytes| bytes.checked_add(page_bytes))
                 .and_then(|bytes| bytes.checked_add(base))
                 .ok_or("a block's end")?;
             Ok(Run {
                 base,
                 end,
                 stride: self.block_stride,
-                page_bytes: self.page_bytes,
+                page_bytes,
                 first_block: extent.saturating_mul(pool.spec.blocks_per_extent),
                 pool: self.pool,
                 side,
@@ -138,12 +188,13 @@ impl Side {
         pool: &Pool,
         bases: &mut Vec<u64>,
     ) -> Result<abi::Side, GeometryError> {
-        let first = u32::try_from(bases.len())
-            .map_err(|_| GeometryError::Overflow { place: place.clone(), what: "the number of bases" })?;
+        let overflow = || GeometryError::Overflow { place: place.clone(), what: "the number of bases" };
+        let first = u32::try_from(bases.len()).map_err(|_| overflow())?;
         bases.extend_from_slice(&self.bases);
+        let regions = u32::try_from(self.region_bytes.len()).map_err(|_| overflow())?;
         Ok(abi::Side {
             bases: first,
-            layer_bases: pool.extents,
+            layer_bases: regions.checked_mul(pool.extents).ok_or_else(overflow)?,
             blocks_per_extent: pool.spec.blocks_per_extent,
             blocks: pool.spec.blocks,
             block_stride: self.block_stride,
@@ -154,6 +205,11 @@ impl Side {
     pub fn alignment(&self) -> u64 {
         let bits = self.bases.iter().fold(self.block_stride, |bits, base| bits | base);
         alignment_of(bits)
+    }
+
+    /// Bytes of one row of all segments.
+    pub fn row_bytes(&self) -> u64 {
+        self.segments.iter().fold(0, |sum, segment| sum.saturating_add(u64::from(segment.row_bytes())))
     }
 }
 

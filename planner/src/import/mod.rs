@@ -4,21 +4,12 @@ mod span;
 
 pub use span::{BlockSpan, PromptSpan, Recurrence};
 
-use serde::{Deserialize, Serialize};
-
 use crate::geometry::{GroupKey, Kind};
 use crate::id::{GroupId, HostBlockId, PageId};
-
-/// An import's number, for messages and logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ImportId(pub u64);
 
 /// One prompt's imported blocks, group by group.
 #[derive(Clone, Copy, Debug)]
 pub struct Import<'a> {
-    /// Its number.
-    pub id: ImportId,
     /// Its tokens.
     pub span: PromptSpan,
     /// Its blocks.

@@ -33,8 +33,8 @@ pub(crate) struct Shape<'a> {
     pub slots_per_row: u32,
     /// The runs of rows.
     pub segments: &'a [Segment],
-    /// Bytes from the page's start that belong to it.
-    pub page_bytes: u64,
+    /// Bytes of each region of a page.
+    pub region_bytes: &'a [u64],
 }
 
 pub(crate) mod sealed {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::segment::{Segment, check_apart, page_bytes};
+use super::segment::{Segment, check_apart, region_bytes};
 use super::{Shape, sealed::Lower};
 use crate::error::LayoutError;
 use crate::quantity::{Bytes, Rows, Tokens};
@@ -22,7 +22,7 @@ pub struct PagedLayout {
     tokens_per_row: u32,
     rows: u32,
     segments: Vec<Segment>,
-    page_bytes: u64,
+    region_bytes: Vec<u64>,
 }
 
 impl PagedLayout {
@@ -33,6 +33,7 @@ impl PagedLayout {
             block_tokens,
             tokens_per_row: 1,
             row_padding: 0,
+            region: 0,
             page_bytes: None,
             segments: Vec::new(),
         }
@@ -62,10 +63,16 @@ impl PagedLayout {
         &self.segments
     }
 
-    /// Bytes of one layer's page, padding inside it included.
+    /// Bytes of one layer's page, all regions and the padding inside them included.
     #[must_use]
-    pub const fn page_bytes(&self) -> Bytes {
-        Bytes::new(self.page_bytes)
+    pub fn page_bytes(&self) -> Bytes {
+        Bytes::new(self.region_bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)))
+    }
+
+    /// Bytes of each region of one layer's page: one, or two where K and V are apart.
+    #[must_use]
+    pub fn region_bytes(&self) -> &[u64] {
+        &self.region_bytes
     }
 
     /// Rows that are complete when a page holds its first `tokens` tokens.
@@ -92,7 +99,7 @@ impl Lower for PagedLayout {
             slots: self.block_tokens,
             slots_per_row: self.tokens_per_row,
             segments: &self.segments,
-            page_bytes: self.page_bytes,
+            region_bytes: &self.region_bytes,
         }
     }
 }
@@ -103,6 +110,7 @@ pub struct PagedLayoutBuilder {
     block_tokens: u32,
     tokens_per_row: u32,
     row_padding: u32,
+    region: u32,
     page_bytes: Option<u64>,
     segments: Vec<Placed>,
 }
@@ -110,7 +118,7 @@ pub struct PagedLayoutBuilder {
 /// A segment before the number of rows is known.
 #[derive(Clone, Debug)]
 enum Placed {
-    Next { name: String, row_bytes: u32 },
+    Next { name: String, region: u32, row_bytes: u32 },
     At(Segment),
 }
 
@@ -129,17 +137,24 @@ impl PagedLayoutBuilder {
         self
     }
 
-    /// The size of a page, where it is padded beyond its last row.
+    /// The size of a page, or of each of its regions, where it is padded beyond its last row.
     #[must_use]
     pub const fn page_bytes(mut self, bytes: u64) -> Self {
         self.page_bytes = Some(bytes);
         self
     }
 
-    /// A segment that begins where the previous one ends.
+    /// A segment that begins where the previous one of its region ends.
     #[must_use]
     pub fn segment(mut self, name: &str, row_bytes: u32) -> Self {
-        self.segments.push(Placed::Next { name: name.into(), row_bytes });
+        self.segments.push(Placed::Next { name: name.into(), region: self.region, row_bytes });
+        self
+    }
+
+    /// Lets the segments that follow lie in the next region, from its start on.
+    #[must_use]
+    pub const fn next_region(mut self) -> Self {
+        self.region = self.region.saturating_add(1);
         self
     }
 
@@ -165,15 +180,16 @@ impl PagedLayoutBuilder {
             return Err(LayoutError::NoSegments);
         }
         let mut segments = Vec::with_capacity(self.segments.len());
-        let mut end = 0_u64;
+        let (mut end, mut last_region) = (0_u64, 0);
         for placed in self.segments {
             let segment = match placed {
                 Placed::At(segment) => segment,
-                Placed::Next { name, row_bytes } => {
+                Placed::Next { name, region, row_bytes } => {
+                    let start = if region == last_region { end } else { 0 };
                     let stride = row_bytes
                         .checked_add(row_padding)
                         .ok_or(LayoutError::Overflow { what: "row stride" })?;
-                    Segment::new(&name, end, row_bytes, stride)?
+                    Segment::new(&name, start, row_bytes, stride)?.in_region(region)
                 }
             };
             // The next segment begins after the padding of the last row too.
@@ -181,10 +197,11 @@ impl PagedLayoutBuilder {
                 .checked_mul(u64::from(segment.row_stride()))
                 .and_then(|bytes| bytes.checked_add(segment.offset()))
                 .ok_or(LayoutError::Overflow { what: "segment end" })?;
+            last_region = segment.region();
             segments.push(segment);
         }
         check_apart(&segments, rows)?;
-        let page_bytes = page_bytes(&segments, rows, self.page_bytes)?;
-        Ok(PagedLayout { block_tokens, tokens_per_row, rows, segments, page_bytes })
+        let region_bytes = region_bytes(&segments, rows, self.page_bytes)?;
+        Ok(PagedLayout { block_tokens, tokens_per_row, rows, segments, region_bytes })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::segment::{Segment, page_bytes};
+use super::segment::{Segment, region_bytes};
 use super::{Shape, sealed::Lower};
 use crate::error::LayoutError;
 use crate::quantity::{Bytes, Rows};
@@ -21,7 +21,7 @@ use crate::quantity::{Bytes, Rows};
 pub struct RingLayout {
     slots: u32,
     segment: Segment,
-    page_bytes: u64,
+    region_bytes: Vec<u64>,
 }
 
 impl RingLayout {
@@ -39,8 +39,8 @@ impl RingLayout {
 
     /// Bytes of one layer's page, padding inside it included.
     #[must_use]
-    pub const fn page_bytes(&self) -> Bytes {
-        Bytes::new(self.page_bytes)
+    pub fn page_bytes(&self) -> Bytes {
+        Bytes::new(self.region_bytes.iter().sum())
     }
 }
 
@@ -81,8 +81,8 @@ impl RingLayoutBuilder {
             .checked_add(self.slot_padding)
             .ok_or(LayoutError::Overflow { what: "slot stride" })?;
         let segment = Segment::new("slot", 0, self.slot_bytes, stride)?;
-        let page_bytes = page_bytes(std::slice::from_ref(&segment), self.slots, self.page_bytes)?;
-        Ok(RingLayout { slots: self.slots, segment, page_bytes })
+        let region_bytes = region_bytes(std::slice::from_ref(&segment), self.slots, self.page_bytes)?;
+        Ok(RingLayout { slots: self.slots, segment, region_bytes })
     }
 }
 
@@ -94,7 +94,7 @@ impl Lower for RingLayout {
             slots: self.slots,
             slots_per_row: 1,
             segments: std::slice::from_ref(&self.segment),
-            page_bytes: self.page_bytes,
+            region_bytes: &self.region_bytes,
         }
     }
 }

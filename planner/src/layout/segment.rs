@@ -17,6 +17,7 @@ use crate::error::LayoutError;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
     name: Arc<str>,
+    region: u32,
     offset: u64,
     row_bytes: u32,
     row_stride: u32,
@@ -35,7 +36,20 @@ impl Segment {
         if row_stride < row_bytes {
             return Err(LayoutError::RowsOverlap { segment: name.into(), row_bytes, row_stride });
         }
-        Ok(Self { name: name.into(), offset, row_bytes, row_stride })
+        Ok(Self { name: name.into(), region: 0, offset, row_bytes, row_stride })
+    }
+
+    /// The same run in another region of the page: engines keep K and V in two tensors, each with a base of its own.
+    #[must_use]
+    pub fn in_region(mut self, region: u32) -> Self {
+        self.region = region;
+        self
+    }
+
+    /// The region that `offset` counts from the start of.
+    #[must_use]
+    pub const fn region(&self) -> u32 {
+        self.region
     }
 
     /// The name that pairs it with the other side's segment.
@@ -44,7 +58,7 @@ impl Segment {
         &self.name
     }
 
-    /// Bytes from the page's start to row 0.
+    /// Bytes from the start of the page, or of its region, to row 0.
     #[must_use]
     pub const fn offset(&self) -> u64 {
         self.offset
@@ -79,6 +93,9 @@ impl Segment {
     /// Segments with equal strides may be interleaved (K and V of one token side by side); with different strides
     /// their ranges must be apart.
     pub(crate) fn overlaps(&self, other: &Self, rows: u32) -> Result<bool, LayoutError> {
+        if self.region != other.region {
+            return Ok(false);
+        }
         let (low, high) = if self.offset <= other.offset { (self, other) } else { (other, self) };
         if low.end(rows)? <= high.offset {
             return Ok(false);
@@ -114,15 +131,37 @@ pub(crate) fn check_apart(segments: &[Segment], rows: u32) -> Result<(), LayoutE
     Ok(())
 }
 
-/// The bytes a page must have for these segments, and an error where `declared` is less.
-pub(crate) fn page_bytes(segments: &[Segment], rows: u32, declared: Option<u64>) -> Result<u64, LayoutError> {
-    let mut needed = 0;
+/// The bytes of each region of a page, and an error where `declared`, which is meant for each of them, is less.
+pub(crate) fn region_bytes(
+    segments: &[Segment],
+    rows: u32,
+    declared: Option<u64>,
+) -> Result<Vec<u64>, LayoutError> {
+    let mut regions: Vec<u64> = Vec::new();
     for segment in segments {
-        needed = segment.end(rows)?.max(needed);
+        let region = usize::try_from(segment.region).unwrap_or(usize::MAX);
+        if region >= super::MAX_SEGMENTS {
+            return Err(LayoutError::Overflow { what: "the number of regions" });
+        }
+        if regions.len() <= region {
+            regions.resize(region.saturating_add(1), 0);
+        }
+        let end = segment.end(rows)?;
+        if let Some(bytes) = regions.get_mut(region) {
+            *bytes = end.max(*bytes);
+        }
     }
-    match declared {
-        None => Ok(needed),
-        Some(bytes) if bytes >= needed => Ok(bytes),
-        Some(bytes) => Err(LayoutError::PageTooSmall { needed, page_bytes: bytes }),
+    if let Some(empty) = regions.iter().position(|bytes| *bytes == 0) {
+        return Err(LayoutError::EmptyRegion { region: empty });
     }
+    for needed in &mut regions {
+        match declared {
+            Some(page_bytes) if page_bytes < *needed => {
+                return Err(LayoutError::PageTooSmall { needed: *needed, page_bytes });
+            }
+            Some(page_bytes) => *needed = page_bytes,
+            None => {}
+        }
+    }
+    Ok(regions)
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::segment::{Segment, check_apart, page_bytes};
+use super::segment::{Segment, check_apart, region_bytes};
 use super::{Shape, sealed::Lower};
 use crate::error::LayoutError;
 use crate::quantity::Bytes;
@@ -36,7 +36,7 @@ impl StatePart {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StateLayout {
     parts: Vec<Segment>,
-    page_bytes: u64,
+    region_bytes: Vec<u64>,
 }
 
 impl StateLayout {
@@ -69,8 +69,8 @@ impl StateLayout {
             .map(|&(name, offset, bytes)| Segment::new(name, offset, bytes, bytes))
             .collect::<Result<Vec<_>, _>>()?;
         check_apart(&parts, 1)?;
-        let page_bytes = page_bytes(&parts, 1, declared)?;
-        Ok(Self { parts, page_bytes })
+        let region_bytes = region_bytes(&parts, 1, declared)?;
+        Ok(Self { parts, region_bytes })
     }
 
     /// Bytes of the parts together.
@@ -81,14 +81,14 @@ impl StateLayout {
 
     /// Bytes of one layer's page, padding included.
     #[must_use]
-    pub const fn page_bytes(&self) -> Bytes {
-        Bytes::new(self.page_bytes)
+    pub fn page_bytes(&self) -> Bytes {
+        Bytes::new(self.region_bytes.iter().sum())
     }
 }
 
 impl Lower for StateLayout {
     #[expect(private_interfaces, reason = "sealed: nobody outside can call it")]
     fn shape(&self) -> Shape<'_> {
-        Shape { rows: 1, slots: 1, slots_per_row: 1, segments: &self.parts, page_bytes: self.page_bytes }
+        Shape { rows: 1, slots: 1, slots_per_row: 1, segments: &self.parts, region_bytes: &self.region_bytes }
     }
 }

@@ -1,6 +1,6 @@
 //! Which way a plan copies, as a type.
 
-use crate::geometry::{Group, Memory};
+use crate::geometry::Memory;
 use crate::id::{BlockId, HostBlockId, PageId};
 
 mod sealed {
@@ -63,13 +63,5 @@ pub(crate) fn block_words(memory: Memory, block: u32) -> String {
     match memory {
         Memory::Host => HostBlockId::new(block).to_string(),
         Memory::Device => PageId::new(block).to_string(),
-    }
-}
-
-/// The pool of one of a group's sides.
-pub(crate) fn pool_at(group: &Group, memory: Memory) -> Option<crate::id::PoolId> {
-    match memory {
-        Memory::Host => group.host_pool(),
-        Memory::Device => group.device_pool(),
     }
 }

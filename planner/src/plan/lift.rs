@@ -1,14 +1,20 @@
 //! Lifting: the imported blocks of each group into pages.
 
+use std::sync::Arc;
+
+use pagelift_abi as abi;
 use serde::{Deserialize, Serialize};
 
 use super::claims::Use;
-use super::direction::HostToDevice;
+use super::direction::{Direction, HostToDevice};
+use super::gather::no_route;
 use super::pages::{PagePlan, Piece};
+use super::run::{Rows, Steps};
 use crate::error::PlanError;
-use crate::geometry::{Group, GroupKind, Lift, Memory};
-use crate::id::{BlockId, GroupId, HostBlockId, PageId};
-use crate::import::{BlockSpan, Import, ImportGroup, PromptSpan};
+use crate::geometry::{Geometry, Group, Lift, Route, Side};
+use crate::id::PageId;
+use crate::import::{Import, ImportGroup, PromptSpan};
+use crate::quantity::Bytes;
 
 /// Which rows of a partly filled page are lifted.
 ///
@@ -31,13 +37,27 @@ pub enum TailRows {
     ExactZeroed,
 }
 
-/// What all groups of an import are lifted by.
-#[derive(Clone, Copy)]
-struct Lifting<'a> {
-    id: GroupId,
-    group: &'a Group,
-    lists: ImportGroup<'a>,
-    mode: TailRows,
+/// Where an import that is lifted over several plans goes on.
+///
+/// ```
+/// use pagelift_planner::plan::LiftProgress;
+/// assert!(!LiftProgress::default().is_finished());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiftProgress {
+    /// Groups of the import that are lifted.
+    groups: usize,
+    /// Steps of the next group that are.
+    steps: u32,
+    finished: bool,
+}
+
+impl LiftProgress {
+    /// Whether nothing is left to lift.
+    #[must_use]
+    pub const fn is_finished(self) -> bool {
+        self.finished
+    }
 }
 
 impl PagePlan<HostToDevice> {
@@ -50,24 +70,77 @@ impl PagePlan<HostToDevice> {
     /// of range, rows are written twice, a block belongs to another group, or the table is full. The plan is then as
     /// it was.
     pub fn lift(&mut self, import: &Import<'_>, mode: TailRows) -> Result<(), PlanError> {
-        let mark = self.mark();
-        self.lift_groups(import, mode).inspect_err(|_| self.rewind(mark))
+        let mut everything = Bytes::new(u64::MAX);
+        self.lift_within(import, mode, &mut LiftProgress::default(), &mut everything)
     }
 
-    fn lift_groups(&mut self, import: &Import<'_>, mode: TailRows) -> Result<(), PlanError> {
-        let geometry = self.geometry.clone();
+    /// Adds as much of an import as `budget` allows, and takes that from it; `progress` says where the next plan goes on.
+    ///
+    /// Rows are lifted in whole pages of all layers (or steps of them, where host blocks are smaller), the smallest
+    /// amount that a job can name; states are lifted whole. An empty plan takes at least one of these, however small
+    /// the budget, so that every plan gets ahead.
+    ///
+    /// Keep the old progress until the plan is staged: a plan that is thrown away is then made again with nothing lost
+    /// or lifted twice.
+    ///
+    /// # Errors
+    /// As [`PagePlan::lift`]. Plan, progress and budget are then as they were.
+    pub fn lift_within(
+        &mut self,
+        import: &Import<'_>,
+        mode: TailRows,
+        progress: &mut LiftProgress,
+        budget: &mut Bytes,
+    ) -> Result<(), PlanError> {
+        let mark = self.mark();
+        let (mut at, mut left) = (*progress, *budget);
+        self.lift_groups(import, mode, &mut at, &mut left).inspect_err(|_| self.rewind(mark))?;
+        (*progress, *budget) = (at, left);
+        Ok(())
+    }
+
+    fn lift_groups(
+        &mut self,
+        import: &Import<'_>,
+        mode: TailRows,
+        progress: &mut LiftProgress,
+        budget: &mut Bytes,
+    ) -> Result<(), PlanError> {
+        let geometry = Arc::clone(&self.geometry);
+        self.check_groups(&geometry, import)?;
+        let mut open = !progress.finished;
+        for (number, lists) in import.groups.iter().enumerate() {
+            let group = geometry.group(lists.group).ok_or(PlanError::ForeignGroup { group: lists.group })?;
+            if !group.is_lifted() {
+                self.hold_lists(group, lists)?;
+                continue;
+            }
+            let lifting = Lifting::new(&geometry, lists, group, import.span, mode)?;
+            let done = match number.cmp(&progress.groups) {
+                std::cmp::Ordering::Less => lifting.steps(),
+                std::cmp::Ordering::Equal => progress.steps,
+                std::cmp::Ordering::Greater => 0,
+            };
+            let taken = if open { self.take(&lifting, done, budget) } else { 0 };
+            self.lift_group(&lifting, done, taken)?;
+            let reached = done.saturating_add(taken);
+            if open && reached < lifting.steps() {
+                (progress.groups, progress.steps, open) = (number, reached, false);
+            }
+        }
+        progress.finished = progress.finished || open;
+        Ok(())
+    }
+
+    /// Refuses an import that brings a group twice, or not at all though it is lifted.
+    fn check_groups(&mut self, geometry: &Geometry, import: &Import<'_>) -> Result<(), PlanError> {
         self.imports = self.imports.wrapping_add(1);
         for lists in import.groups {
-            let group = Self::group_of(&geometry, lists.group, lists.geometry)?;
-            if !self.mark_seen(lists.group) {
+            let own = geometry.group(lists.group).filter(|_| lists.geometry == geometry.stamp);
+            let group = own.ok_or(PlanError::ForeignGroup { group: lists.group })?;
+            let seen = usize::try_from(lists.group.get()).ok().and_then(|index| self.seen.get_mut(index));
+            if seen.is_some_and(|seen| std::mem::replace(seen, self.imports) == self.imports) {
                 return Err(PlanError::GroupTwice { group: group.name.clone() });
-            }
-            let lifting = Lifting { id: lists.group, group, lists: *lists, mode };
-            match group.lift {
-                _ if !group.is_lifted() => self.hold_lists(lifting)?,
-                Lift::Tail => self.lift_tail(lifting, import.span)?,
-                Lift::All => self.lift_all(lifting, import.span)?,
-                Lift::State | Lift::None => self.lift_state(lifting)?,
             }
         }
         let mut unseen = geometry.groups.iter().zip(&self.seen).filter(|(_, seen)| **seen != self.imports);
@@ -77,93 +150,198 @@ impl PagePlan<HostToDevice> {
         }
     }
 
-    /// Notes that this import brought the group; false where it did before.
-    fn mark_seen(&mut self, group: GroupId) -> bool {
-        let seen = usize::try_from(group.get()).ok().and_then(|index| self.seen.get_mut(index));
-        seen.is_some_and(|seen| std::mem::replace(seen, self.imports) != self.imports)
-    }
-
-    fn hold_lists(&mut self, lifting: Lifting<'_>) -> Result<(), PlanError> {
-        self.hold(lifting.id, Memory::Host, lifting.lists.blocks)?;
-        self.hold(lifting.id, Memory::Device, lifting.lists.pages)
-    }
-
-    /// The writable page alone.
-    fn lift_tail(&mut self, lifting: Lifting<'_>, span: PromptSpan) -> Result<(), PlanError> {
-        let blocks = span.in_blocks_of(lifting.group.page_slots())?;
-        lifting.expect("host blocks", lifting.lists.blocks, u64::from(blocks.endpoints()))?;
-        lifting.expect("pages", lifting.lists.pages, 1)?;
-        let (Some((&tail, before)), [page]) = (lifting.lists.blocks.split_last(), lifting.lists.pages) else {
-            return Ok(());
+    fn hold_lists(&mut self, group: &Group, lists: &ImportGroup<'_>) -> Result<(), PlanError> {
+        let name = |side: &'static str| PlanError::NoRoute {
+            group: group.name.clone(),
+            side,
+            direction: HostToDevice::NAME,
         };
-        self.hold(lifting.id, Memory::Host, before)?;
-        self.lift_writable(lifting, blocks, tail, *page)
-    }
-
-    /// All pages up to the writable one: full ones in one job, then the writable one.
-    fn lift_all(&mut self, lifting: Lifting<'_>, span: PromptSpan) -> Result<(), PlanError> {
-        let blocks = span.in_blocks_of(lifting.group.page_slots())?;
-        lifting.expect("host blocks", lifting.lists.blocks, u64::from(blocks.endpoints()))?;
-        lifting.expect("pages", lifting.lists.pages, u64::from(blocks.endpoints()))?;
-        let lists = (lifting.lists.blocks.split_last(), lifting.lists.pages.split_last());
-        let (Some((&tail, full)), Some((&page, full_pages))) = lists else { return Ok(()) };
-        let rows = lifting.group.rows().get();
-        self.push(lifting.id, full, full_pages, Piece { first_row: 0, rows, zero: false })?;
-        self.lift_writable(lifting, blocks, tail, page)
-    }
-
-    /// The writable page: as many rows as the mode says, and zeros where it says so.
-    fn lift_writable(
-        &mut self,
-        lifting: Lifting<'_>,
-        blocks: BlockSpan,
-        tail: HostBlockId,
-        page: PageId,
-    ) -> Result<(), PlanError> {
-        let rows = lifting.group.rows().get();
-        let received = blocks.received() > blocks.tail_page();
-        let complete = lifting.complete_rows(blocks);
-        let copied = match lifting.mode {
-            TailRows::Whole if received => rows,
-            TailRows::Whole => 0,
-            TailRows::Exact | TailRows::ExactZeroed => complete,
-        };
-        let piece = Piece { first_row: 0, rows: copied, zero: false };
-        self.add(lifting.id, &[tail], &[page], piece)?;
-        if lifting.mode == TailRows::ExactZeroed {
-            let after = Piece { first_row: complete, rows: rows.saturating_sub(complete), zero: true };
-            self.add(lifting.id, &[tail], &[page], after)?;
+        if !lists.blocks.is_empty() {
+            self.hold(group.host.ok_or_else(|| name("host"))?, lists.blocks)?;
         }
-        let usage = if copied == 0 { Use::Hold } else { Use::Read };
-        self.claim(lifting.id, Memory::Host, tail.get(), piece, usage)?;
-        // All of the page is this import's, however little is lifted: the decoder writes the rest of it.
-        let all = Piece { first_row: 0, rows, zero: false };
-        self.claim(lifting.id, Memory::Device, page.get(), all, Use::Write)
+        if !lists.pages.is_empty() {
+            self.hold(group.device.ok_or_else(|| name("device"))?, lists.pages)?;
+        }
+        Ok(())
     }
 
-    /// A ring's or state's one page.
-    fn lift_state(&mut self, lifting: Lifting<'_>) -> Result<(), PlanError> {
-        lifting.expect("host blocks", lifting.lists.blocks, 1)?;
-        lifting.expect("pages", lifting.lists.pages, 1)?;
-        let piece = Piece { first_row: 0, rows: lifting.group.rows().get(), zero: false };
-        self.push(lifting.id, lifting.lists.blocks, lifting.lists.pages, piece)
+    /// How many more steps of a group the budget allows.
+    fn take(&self, lifting: &Lifting<'_>, done: u32, budget: &mut Bytes) -> u32 {
+        let left = lifting.steps().saturating_sub(done);
+        let step = lifting.step_bytes();
+        let affordable = budget.get().checked_div(step).unwrap_or(u64::MAX);
+        let least = u64::from(self.is_empty());
+        let taken = u32::try_from(affordable.max(least)).unwrap_or(u32::MAX).min(left);
+        *budget = budget.saturating_sub(Bytes::new(u64::from(taken).saturating_mul(step)));
+        taken
+    }
+
+    /// Lifts `taken` steps of a group after the `done` first ones; with the last, what the mode says of the rows after.
+    fn lift_group(&mut self, lifting: &Lifting<'_>, done: u32, taken: u32) -> Result<(), PlanError> {
+        let way = (lifting.index, lifting.way);
+        self.hold(way.1.source, lifting.lists.blocks)?;
+        self.hold(way.1.destination, lifting.lists.pages)?;
+        let end = done.saturating_add(taken);
+        let rows =
+            |steps: u32| u64::from(steps).saturating_mul(u64::from(lifting.step_rows)).min(lifting.rows);
+        let [source, destination] = lifting.first_step;
+        let run = Rows {
+            first_step: [source.saturating_add(done), destination.saturating_add(done)],
+            count: rows(end).saturating_sub(rows(done)),
+        };
+        self.add_run(way, lifting.lists.blocks, lifting.lists.pages, run)?;
+        match lifting.writable {
+            Some(writable) if taken > 0 && end == lifting.steps() => self.finish_writable(way, writable),
+            _ => Ok(()),
+        }
+    }
+
+    /// The rows of the writable page after the lifted ones: they are zeroed or left alone, and this import's in any case.
+    fn finish_writable(&mut self, way: (u32, Route), page: Writable) -> Result<(), PlanError> {
+        let Writable { page, lifted, rows, zero } = page;
+        if lifted >= rows {
+            return Ok(());
+        }
+        if zero {
+            let after = Piece {
+                source_row: 0,
+                destination_row: lifted,
+                rows: rows.saturating_sub(lifted),
+                zero: true,
+            };
+            let pair = abi::BlockPair { source: 0, destination: page.get() };
+            self.add(way, std::iter::once(pair), after)?;
+        }
+        self.claim(way.1.destination, page.get(), lifted..rows, Use::Write)
     }
 }
 
-impl Lifting<'_> {
+/// What one group of an import is lifted by.
+struct Lifting<'a> {
+    lists: ImportGroup<'a>,
+    index: u32,
+    way: Route,
+    step_rows: u32,
+    /// Where the lifted rows begin in the lists, in steps.
+    first_step: [u32; 2],
+    /// Rows that are lifted.
+    rows: u64,
+    /// The page that is written next; none of rings and states, which are whole.
+    writable: Option<Writable>,
+}
+
+/// The page that is written next.
+#[derive(Clone, Copy)]
+struct Writable {
+    page: PageId,
+    /// Rows that are lifted into it.
+    lifted: u32,
+    /// Rows that it has.
+    rows: u32,
+    /// Whether the others become zeros.
+    zero: bool,
+}
+
+impl<'a> Lifting<'a> {
+    /// Works out what is lifted, and refuses lists of another length than that needs.
+    fn new(
+        geometry: &Geometry,
+        lists: &ImportGroup<'a>,
+        group: &Group,
+        span: PromptSpan,
+        mode: TailRows,
+    ) -> Result<Self, PlanError> {
+        let sides = |index: Option<u32>| index.and_then(|index| geometry.side_at(index));
+        let missing = || no_route(geometry, lists.group, HostToDevice::NAME);
+        let (host, device) = sides(group.host).zip(sides(group.device)).ok_or_else(missing)?;
+        let index = group.to_device.ok_or_else(missing)?;
+        let way = geometry.way(index).ok_or_else(missing)?;
+        let mut lifting = Self {
+            lists: *lists,
+            index,
+            way,
+            step_rows: Steps::of(&way).rows,
+            first_step: [0, 0],
+            rows: u64::from(host.rows),
+            writable: None,
+        };
+        match group.lift {
+            Lift::State | Lift::None => {
+                lifting.expect(geometry, "host blocks", lists.blocks.len(), 1)?;
+                lifting.expect(geometry, "pages", lists.pages.len(), 1)?;
+            }
+            Lift::Tail | Lift::All => lifting.place(geometry, group.lift, (host, device), span, mode)?,
+        }
+        Ok(lifting)
+    }
+
+    /// Which rows of a paged group are lifted, and where they lie.
+    fn place(
+        &mut self,
+        geometry: &Geometry,
+        lift: Lift,
+        (host, device): (&Side, &Side),
+        span: PromptSpan,
+        mode: TailRows,
+    ) -> Result<(), PlanError> {
+        let slots = |side: &Side| crate::quantity::Tokens::new(u64::from(side.slots));
+        let (blocks, pages) = (span.in_blocks_of(slots(host))?, span.in_blocks_of(slots(device))?);
+        self.expect(geometry, "host blocks", self.lists.blocks.len(), blocks.endpoints().into())?;
+        let steps = Steps::of(&self.way);
+        let [source_parts, destination_parts] = steps.parts;
+        // The first page: that of the last block's first row, which is the writable one unless blocks are larger.
+        let first_page = match lift {
+            Lift::Tail => blocks.tail_page().saturating_mul(source_parts).min(pages.tail_page()),
+            _ => 0,
+        };
+        let needed = u64::from(pages.endpoints().saturating_sub(first_page));
+        self.expect(geometry, "pages", self.lists.pages.len(), needed)?;
+        // Source steps are counted from the list's first block, which is the prompt's.
+        self.first_step = [first_page.saturating_mul(destination_parts), 0];
+
+        let page_rows = u64::from(device.rows);
+        let first_row = u64::from(first_page).saturating_mul(page_rows);
+        let writable_row = u64::from(pages.tail_page()).saturating_mul(page_rows);
+        let last_row = writable_row.saturating_add(page_rows);
+        let received = u64::from(blocks.received()).saturating_mul(u64::from(host.rows));
+        let complete = span.imported().get().checked_div(u64::from(host.slots_per_row)).unwrap_or(0);
+        let end = match mode {
+            TailRows::Whole => received.min(last_row),
+            TailRows::Exact | TailRows::ExactZeroed => complete.min(last_row),
+        };
+        self.rows = end.saturating_sub(first_row);
+        let lifted = u32::try_from(end.saturating_sub(writable_row)).unwrap_or(device.rows);
+        self.writable = self.lists.pages.last().map(|page| Writable {
+            page: *page,
+            lifted,
+            rows: device.rows,
+            zero: mode == TailRows::ExactZeroed,
+        });
+        Ok(())
+    }
+
+    /// Steps that are lifted. One at least, so that a writable page into which nothing is lifted is claimed with it.
+    fn steps(&self) -> u32 {
+        u32::try_from(self.rows.div_ceil(u64::from(self.step_rows.max(1)))).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// Bytes of a step.
+    fn step_bytes(&self) -> u64 {
+        self.way.row_bytes.saturating_mul(u64::from(self.step_rows).min(self.rows))
+    }
+
     /// Refuses a list of another length than the tokens need.
-    fn expect<B: BlockId>(&self, list: &'static str, blocks: &[B], expected: u64) -> Result<(), PlanError> {
-        let found = u64::try_from(blocks.len()).unwrap_or(u64::MAX);
+    fn expect(
+        &self,
+        geometry: &Geometry,
+        list: &'static str,
+        found: usize,
+        expected: u64,
+    ) -> Result<(), PlanError> {
+        let found = u64::try_from(found).unwrap_or(u64::MAX);
         if found == expected {
             return Ok(());
         }
-        Err(PlanError::ListLength { group: self.group.name.clone(), list, expected, found })
-    }
-
-    /// Rows of the writable page whose tokens were all imported.
-    fn complete_rows(&self, blocks: BlockSpan) -> u32 {
-        debug_assert_eq!(self.group.kind, GroupKind::Paged, "only paged groups have a writable page");
-        let rows = blocks.tail_tokens().get().checked_div(u64::from(self.group.slots_per_row)).unwrap_or(0);
-        u32::try_from(rows).unwrap_or(u32::MAX).min(self.group.rows)
+        Err(PlanError::ListLength { group: geometry.group_name(self.lists.group), list, expected, found })
     }
 }

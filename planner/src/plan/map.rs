@@ -1,26 +1,35 @@
-//! The page map: which host block mirrors which page.
+//! The page map: which rows of which host block mirror a page.
 //!
 //! Kernels read it on the device, so that replaying a graph needs no host code. The host keeps the same map here,
 //! checks that it stays injective, and collects changes until a plan is staged with them.
+//!
+//! Where pages and blocks have the same number of rows, an entry is a page and its value a block. Where they differ by a
+//! power of two, the larger of them has *parts*: an entry is a part of a page, its value a part of a block, and both have
+//! the rows of the smaller one.
 
 use std::sync::Arc;
 
 use pagelift_abi as abi;
 
 use super::direction::{DeviceToHost, Direction};
-use super::pages::{capacity_error, no_route};
+use super::gather::no_route;
+use super::pages::capacity_error;
+use super::run::Steps;
 use crate::error::PlanError;
-use crate::geometry::{Geometry, Group, GroupKey, HasRows};
+use crate::geometry::{Geometry, GroupKey, HasRows, Memory};
 use crate::id::{GroupId, HostBlockId, PageId, PoolId};
+use crate::quantity::Rows;
 
 /// The host's copy of a launcher's page maps.
 #[derive(Debug)]
 pub struct PageMap {
     geometry: Arc<Geometry>,
-    /// The block of each page, all groups' maps one after the other.
+    /// The part of a block that each part of a page is mirrored by, all groups' maps one after the other.
     entries: Vec<i32>,
-    /// For each pool, the map entry that uses each block or page.
-    users: Vec<Vec<u32>>,
+    /// For each group and part of a block, the entry that it mirrors.
+    mirrors: Vec<Vec<u32>>,
+    /// For each pool and block, the group that uses it and how many of its parts.
+    owners: Vec<Vec<Owner>>,
     /// Changes since the last staging, each entry at most once: they are applied in parallel.
     pending: Vec<abi::MapChange>,
     /// Where each entry's pending change is, or `FREE`.
@@ -28,17 +37,42 @@ pub struct PageMap {
     capacity: u32,
 }
 
+/// Who uses a block or page.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    group: u32,
+    parts: u32,
+}
+
 /// Not used, not pending.
 const FREE: u32 = u32::MAX;
+
+/// One group's part of the map.
+#[derive(Clone, Copy)]
+struct Place {
+    group: GroupId,
+    first: u32,
+    pages: PoolId,
+    blocks: PoolId,
+    steps: Steps,
+}
 
 impl PageMap {
     /// A map of no pages, with room for `capacity` changes a staging.
     pub(super) fn new(geometry: Arc<Geometry>, capacity: u32) -> Self {
         let size = |count: u32| usize::try_from(count).unwrap_or(0);
         let entries = size(geometry.map_entries());
+        let free = Owner { group: FREE, parts: 0 };
+        let parts = |group: GroupId| -> u32 {
+            let place = Place::of(&geometry, group).ok();
+            let blocks = place.and_then(|place| Some((geometry.pool(place.blocks)?.blocks(), place)));
+            blocks.map_or(0, |(blocks, place)| blocks.saturating_mul(place.block_parts()))
+        };
+        let groups = (0..).map(GroupId::new).take(geometry.groups().len());
         Self {
             entries: vec![abi::NONE; entries],
-            users: geometry.pools().iter().map(|pool| vec![FREE; size(pool.blocks())]).collect(),
+            mirrors: groups.map(|group| vec![FREE; size(parts(group))]).collect(),
+            owners: geometry.pools().iter().map(|pool| vec![free; size(pool.blocks())]).collect(),
             pending: Vec::with_capacity(size(capacity)),
             pending_at: vec![FREE; entries],
             capacity,
@@ -49,70 +83,121 @@ impl PageMap {
     /// Maps `page` of `group` to `block`: from the next staging on, rows written to the page are mirrored there.
     ///
     /// # Errors
-    /// Where an id is out of range, the page is mapped, the block mirrors another page, one of them belongs to
-    /// another group, or no more changes fit. Nothing has changed then.
+    /// Where pages and blocks of the group differ in rows (see [`PageMap::map_rows`]), an id is out of range, the page
+    /// is mapped, the block mirrors another page, one of them belongs to another group, or no more changes fit. Nothing
+    /// has changed then.
     pub fn map<K: HasRows>(
         &mut self,
         group: GroupKey<K>,
         page: PageId,
         block: HostBlockId,
     ) -> Result<(), PlanError> {
-        let geometry = Arc::clone(&self.geometry);
-        let (own, device_pool, host_pool) = Self::group_of(&geometry, group.id, group.geometry)?;
-        let entry = self.entry(own, page)?;
-        let mapped = self.entries.get(entry.0).copied().unwrap_or(abi::NONE);
+        let place = self.place(group)?;
+        if (place.page_parts(), place.block_parts()) != (1, 1) {
+            let rows = |memory| self.geometry.block_rows(group, memory).map_or(0, Rows::get);
+            return Err(PlanError::UnequalRows {
+                group: self.geometry.group_name(group.id),
+                page_rows: rows(Memory::Device),
+                block_rows: rows(Memory::Host),
+            });
+        }
+        self.map_part(place, (page, 0), (block, 0))
+    }
+
+    /// Maps the rows of `page` from `page_row` on to those of `block` from `block_row` on, where pages and blocks differ
+    /// in rows: as many as the smaller of the two has.
+    ///
+    /// # Errors
+    /// As [`PageMap::map`], and where a first row is not the first of a part. Nothing has changed then.
+    pub fn map_rows<K: HasRows>(
+        &mut self,
+        group: GroupKey<K>,
+        (page, page_row): (PageId, Rows),
+        (block, block_row): (HostBlockId, Rows),
+    ) -> Result<(), PlanError> {
+        let place = self.place(group)?;
+        let part = |row: Rows, parts: u32| {
+            let part = row.get().checked_div(place.steps.rows);
+            let first = row.get().checked_rem(place.steps.rows) == Some(0);
+            part.filter(|part| first && *part < parts).ok_or_else(|| PlanError::RowsOutOfRange {
+                group: self.geometry.group_name(group.id),
+                first: row.get(),
+                rows: place.steps.rows,
+                block_rows: place.steps.rows.saturating_mul(parts),
+            })
+        };
+        let (page_part, block_part) =
+            (part(page_row, place.page_parts())?, part(block_row, place.block_parts())?);
+        self.map_part(place, (page, page_part), (block, block_part))
+    }
+
+    fn map_part(
+        &mut self,
+        place: Place,
+        (page, page_part): (PageId, u32),
+        (block, block_part): (HostBlockId, u32),
+    ) -> Result<(), PlanError> {
+        let group = || self.geometry.group_name(place.group);
+        let entry = self.entry(place, page, page_part)?;
+        let mapped = self.entries.get(index(entry)).copied().unwrap_or(abi::NONE);
         if let Ok(mapped) = u32::try_from(mapped) {
             return Err(PlanError::PageMapped {
-                group: own.name.clone(),
+                group: group(),
                 page: page.to_string(),
-                mapped: HostBlockId::new(mapped).to_string(),
+                mapped: place.block_of(mapped).to_string(),
                 wanted: block.to_string(),
             });
         }
-        self.check_free(own, device_pool, page.get(), "page")?;
-        let user = self.user(host_pool, block.get()).copied();
-        let Some(user) = user else { return Err(self.out_of_range(own, host_pool, block.to_string())) };
-        // Pools have no more blocks than an `i32` can name.
+        self.check_owner(place, place.pages, page.get(), || page.to_string())?;
+        self.check_owner(place, place.blocks, block.get(), || block.to_string())?;
+        let part = block.get().saturating_mul(place.block_parts()).saturating_add(block_part);
         let raw =
-            i32::try_from(block.get()).map_err(|_| self.out_of_range(own, host_pool, block.to_string()))?;
-        if user != FREE {
-            let (other, other_page) = self.owner(user);
+            i32::try_from(part).map_err(|_| self.out_of_range(place, place.blocks, block.to_string()))?;
+        let mirror = self.mirrors.get(index(place.group.get())).and_then(|parts| parts.get(index(part)));
+        if let Some(&other) = mirror.filter(|mirror| **mirror != FREE) {
             return Err(PlanError::BlockMapped {
-                group: own.name.clone(),
+                group: group(),
                 block: block.to_string(),
-                page: format!("{other_page} of group `{other}`"),
+                page: place.page_of(other).to_string(),
                 wanted: page.to_string(),
             });
         }
         self.change(entry, raw)?;
-        self.set_user(device_pool, page.get(), entry.1);
-        self.set_user(host_pool, block.get(), entry.1);
+        self.set_mirror(place, part, entry);
+        self.own(place, place.pages, page.get());
+        self.own(place, place.blocks, block.get());
         Ok(())
     }
 
-    /// Unmaps `page` of `group`, before it is given away. A page that is not mapped stays so.
+    /// Unmaps all of `page` of `group`, before it is given away. What is not mapped stays so.
     ///
     /// # Errors
     /// Where the page is out of range, or no more changes fit. Nothing has changed then.
     pub fn unmap<K: HasRows>(&mut self, group: GroupKey<K>, page: PageId) -> Result<(), PlanError> {
-        let geometry = Arc::clone(&self.geometry);
-        let (own, device_pool, host_pool) = Self::group_of(&geometry, group.id, group.geometry)?;
-        let entry = self.entry(own, page)?;
-        let Ok(block) = u32::try_from(self.entries.get(entry.0).copied().unwrap_or(abi::NONE)) else {
-            return Ok(());
-        };
-        self.change(entry, abi::NONE)?;
-        self.set_user(device_pool, page.get(), FREE);
-        self.set_user(host_pool, block, FREE);
+        let place = self.place(group)?;
+        let first = self.entry(place, page, 0)?;
+        let entries = first..first.saturating_add(place.page_parts());
+        let new = entries.clone().filter(|entry| {
+            let free = |list: Option<u32>| list == Some(FREE);
+            self.mapped(*entry).is_some() && free(self.pending_at.get(index(*entry)).copied())
+        });
+        self.check_room(new.count())?;
+        for entry in entries {
+            let Some(part) = self.mapped(entry) else { continue };
+            self.change(entry, abi::NONE)?;
+            self.set_mirror(place, part, FREE);
+            self.disown(place.pages, page.get());
+            self.disown(place.blocks, place.block_of(part).get());
+        }
         Ok(())
     }
 
-    /// The block that mirrors `page` of `group`.
+    /// The block that mirrors the first rows of `page` of `group`.
     #[must_use]
     pub fn block_of<K: HasRows>(&self, group: GroupKey<K>, page: PageId) -> Option<HostBlockId> {
-        let own = self.geometry.group(group.id).filter(|_| group.geometry == self.geometry.stamp)?;
-        let (index, _) = self.entry(own, page).ok()?;
-        u32::try_from(*self.entries.get(index)?).ok().map(HostBlockId::new)
+        let place = self.place(group).ok()?;
+        let entry = self.entry(place, page, 0).ok()?;
+        self.mapped(entry).map(|part| place.block_of(part))
     }
 
     /// Changes that no staged plan has carried yet.
@@ -121,111 +206,167 @@ impl PageMap {
         &self.pending
     }
 
+    /// What all groups' maps hold, one after the other.
+    pub(super) fn entries(&self) -> &[i32] {
+        &self.entries
+    }
+
     /// Forgets the pending changes: a plan that carried them was staged.
     pub(super) fn staged(&mut self) {
         for change in self.pending.drain(..) {
-            let at = usize::try_from(change.entry).ok().and_then(|entry| self.pending_at.get_mut(entry));
-            if let Some(at) = at {
+            if let Some(at) = self.pending_at.get_mut(index(change.entry)) {
                 *at = FREE;
             }
         }
     }
 
-    /// The group and its two pools.
-    fn group_of(geometry: &Geometry, id: GroupId, stamp: u64) -> Result<(&Group, PoolId, PoolId), PlanError> {
-        let group = geometry.group(id).filter(|_| stamp == geometry.stamp);
-        let group = group.ok_or(PlanError::ForeignGroup { group: id })?;
-        match (group.device_pool(), group.host_pool()) {
-            (Some(device), Some(host)) => Ok((group, device, host)),
-            _ => Err(no_route(group, DeviceToHost::NAME)),
+    fn place<K>(&self, group: GroupKey<K>) -> Result<Place, PlanError> {
+        if group.geometry != self.geometry.stamp {
+            return Err(PlanError::ForeignGroup { group: group.id });
         }
+        Place::of(&self.geometry, group.id)
     }
 
-    /// The page's entry, as an index and as a number.
-    fn entry(&self, group: &Group, page: PageId) -> Result<(usize, u32), PlanError> {
-        let inside = page.get() < group.map_entries;
-        let number = group.map_first.checked_add(page.get()).filter(|_| inside);
-        let index = number.and_then(|number| usize::try_from(number).ok());
-        match (index, number, group.device_pool()) {
-            (Some(index), Some(number), _) => Ok((index, number)),
-            (_, _, Some(pool)) => Err(self.out_of_range(group, pool, page.to_string())),
-            _ => Err(no_route(group, DeviceToHost::NAME)),
-        }
+    /// The part of a block that an entry is mapped to.
+    fn mapped(&self, entry: u32) -> Option<u32> {
+        u32::try_from(*self.entries.get(index(entry))?).ok()
     }
 
-    /// Refuses a page that another group's entry uses.
-    fn check_free(&self, group: &Group, pool: PoolId, id: u32, word: &str) -> Result<(), PlanError> {
-        match self.user(pool, id) {
-            Some(&user) if user != FREE => {
-                let (other, _) = self.owner(user);
+    /// The entry of a part of a page.
+    fn entry(&self, place: Place, page: PageId, part: u32) -> Result<u32, PlanError> {
+        let pages = self.geometry.pool(place.pages).map_or(0, |pool| pool.blocks());
+        let entry = page.get().checked_mul(place.page_parts()).and_then(|entry| entry.checked_add(part));
+        let entry = entry.and_then(|entry| entry.checked_add(place.first)).filter(|_| page.get() < pages);
+        entry.ok_or_else(|| self.out_of_range(place, place.pages, page.to_string()))
+    }
+
+    /// Refuses a block that another group uses, or that its pool does not have.
+    fn check_owner(
+        &self,
+        place: Place,
+        pool: PoolId,
+        block: u32,
+        words: impl Fn() -> String,
+    ) -> Result<(), PlanError> {
+        let owner = self.owners.get(index(pool.get())).and_then(|owners| owners.get(index(block)));
+        match owner {
+            None => Err(self.out_of_range(place, pool, words())),
+            Some(owner) if owner.group != FREE && owner.group != place.group.get() => {
                 Err(PlanError::BlockOfTwoGroups {
-                    block: format!("{word} {id}"),
+                    block: words(),
                     pool: self.pool_name(pool),
-                    first: other,
-                    second: group.name.clone(),
+                    first: self.geometry.group_name(GroupId::new(owner.group)),
+                    second: self.geometry.group_name(place.group),
                 })
             }
-            _ => Ok(()),
+            Some(_) => Ok(()),
         }
     }
 
-    /// Records a change of one entry.
-    fn change(&mut self, (index, number): (usize, u32), block: i32) -> Result<(), PlanError> {
-        let at = self.pending_at.get(index).copied().unwrap_or(FREE);
-        let change = abi::MapChange { entry: number, block };
-        match usize::try_from(at).ok().and_then(|at| self.pending.get_mut(at)) {
-            Some(earlier) => *earlier = change,
-            None => {
-                let position = u32::try_from(self.pending.len()).unwrap_or(FREE);
-                if position >= self.capacity {
-                    let needed = u64::from(position).saturating_add(1);
-                    return Err(capacity_error("page-map changes", needed, self.capacity));
-                }
-                self.pending.push(change);
-                if let Some(at) = self.pending_at.get_mut(index) {
-                    *at = position;
-                }
-            }
-        }
-        if let Some(entry) = self.entries.get_mut(index) {
-            *entry = block;
+    /// Refuses more new changes than one staging carries.
+    fn check_room(&self, new: usize) -> Result<(), PlanError> {
+        let needed = self.pending.len().saturating_add(new);
+        if needed > usize::try_from(self.capacity).unwrap_or(usize::MAX) {
+            let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+            return Err(capacity_error("page-map changes", needed, self.capacity));
         }
         Ok(())
     }
 
-    fn user(&self, pool: PoolId, id: u32) -> Option<&u32> {
-        self.users.get(usize::try_from(pool.get()).ok()?)?.get(usize::try_from(id).ok()?)
+    /// Records a change of one entry.
+    fn change(&mut self, entry: u32, block: i32) -> Result<(), PlanError> {
+        let at = self.pending_at.get(index(entry)).copied().unwrap_or(FREE);
+        let change = abi::MapChange { entry, block };
+        match self.pending.get_mut(index(at)).filter(|_| at != FREE) {
+            Some(earlier) => *earlier = change,
+            None => {
+                self.check_room(1)?;
+                if let Some(at) = self.pending_at.get_mut(index(entry)) {
+                    *at = u32::try_from(self.pending.len()).unwrap_or(FREE);
+                }
+                self.pending.push(change);
+            }
+        }
+        if let Some(mapped) = self.entries.get_mut(index(entry)) {
+            *mapped = block;
+        }
+        Ok(())
     }
 
-    fn set_user(&mut self, pool: PoolId, id: u32, user: u32) {
-        let users = usize::try_from(pool.get()).ok().and_then(|pool| self.users.get_mut(pool));
-        let slot = users.and_then(|users| users.get_mut(usize::try_from(id).ok()?));
-        if let Some(slot) = slot {
-            *slot = user;
+    fn set_mirror(&mut self, place: Place, part: u32, entry: u32) {
+        let mirror = self.mirrors.get_mut(index(place.group.get())).and_then(|m| m.get_mut(index(part)));
+        if let Some(mirror) = mirror {
+            *mirror = entry;
         }
     }
 
-    /// The group and page of an entry.
-    fn owner(&self, entry: u32) -> (Arc<str>, PageId) {
-        let holds = |group: &&Group| {
-            entry >= group.map_first && entry.saturating_sub(group.map_first) < group.map_entries
-        };
-        match self.geometry.groups().iter().find(holds) {
-            Some(group) => (group.name.clone(), PageId::new(entry.saturating_sub(group.map_first))),
-            None => (Arc::from("?"), PageId::new(entry)),
+    fn own(&mut self, place: Place, pool: PoolId, block: u32) {
+        if let Some(owner) = self.owner_mut(pool, block) {
+            *owner = Owner { group: place.group.get(), parts: owner.parts.saturating_add(1) };
         }
+    }
+
+    fn disown(&mut self, pool: PoolId, block: u32) {
+        if let Some(owner) = self.owner_mut(pool, block) {
+            owner.parts = owner.parts.saturating_sub(1);
+            if owner.parts == 0 {
+                owner.group = FREE;
+            }
+        }
+    }
+
+    fn owner_mut(&mut self, pool: PoolId, block: u32) -> Option<&mut Owner> {
+        self.owners.get_mut(index(pool.get()))?.get_mut(index(block))
     }
 
     fn pool_name(&self, pool: PoolId) -> Arc<str> {
         self.geometry.pool(pool).map_or_else(|| Arc::from(pool.to_string()), |pool| pool.spec.name.clone())
     }
 
-    fn out_of_range(&self, group: &Group, pool: PoolId, block: String) -> PlanError {
+    fn out_of_range(&self, place: Place, pool: PoolId, block: String) -> PlanError {
         PlanError::OutOfRange {
-            group: group.name.clone(),
+            group: self.geometry.group_name(place.group),
             pool: self.pool_name(pool),
             block,
             blocks: self.geometry.pool(pool).map_or(0, |pool| pool.blocks()),
         }
     }
+}
+
+impl Place {
+    /// A group's part of the map, where it has both main sides.
+    fn of(geometry: &Geometry, id: GroupId) -> Result<Self, PlanError> {
+        let missing = || no_route(geometry, id, DeviceToHost::NAME);
+        let group = geometry.group(id).ok_or_else(missing)?;
+        let way = group.to_host.and_then(|index| geometry.way(index)).ok_or_else(missing)?;
+        let pool = |memory| geometry.pool_of(id, memory).ok_or_else(missing);
+        Ok(Self {
+            group: id,
+            first: group.map_first,
+            pages: pool(Memory::Device)?,
+            blocks: pool(Memory::Host)?,
+            steps: Steps::of(&way),
+        })
+    }
+
+    const fn page_parts(self) -> u32 {
+        self.steps.parts[0]
+    }
+
+    const fn block_parts(self) -> u32 {
+        self.steps.parts[1]
+    }
+
+    fn block_of(self, part: u32) -> HostBlockId {
+        HostBlockId::new(part.checked_div(self.block_parts()).unwrap_or(part))
+    }
+
+    fn page_of(self, entry: u32) -> PageId {
+        PageId::new(entry.saturating_sub(self.first).checked_div(self.page_parts()).unwrap_or(entry))
+    }
+}
+
+/// A number as an index; one that does not fit finds nothing.
+fn index(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }

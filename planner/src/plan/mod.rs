@@ -3,8 +3,11 @@
 //! | plan | made of | launch |
 //! |---|---|---|
 //! | [`RestorePlan`] | [`lift`](PagePlan::lift)s of many imports | host → device pages |
-//! | [`CheckpointPlan`] | [`checkpoint`](PagePlan::checkpoint)s of states | device → host pages |
+//! | [`WriteBackPlan`] | [`checkpoint`](PagePlan::checkpoint)s of states, [`spill`](PagePlan::spill)s of pages | device → host pages |
+//! | any [`PagePlan`] | [`gather`](PagePlan::gather)s along routes, [`zero`](PagePlan::zero)s | whole blocks |
 //! | [`MirrorPlan`] | [`bind`](RowPlan::bind)ings of groups, page-map changes | device → host rows, read on the device |
+//! | any [`RowPlan`] | [`gather_rows`](RowPlan::gather_rows) by index lists | rows into a compact buffer |
+//! | [`DigestPlan`] | blocks of a side | one number for each list of blocks |
 //!
 //! A plan carries its direction in its type, so that a launcher of one direction takes no plan of another. It is
 //! filled, staged, cleared and filled again; after its capacity is allocated once, none of that allocates. A call
@@ -34,17 +37,21 @@
 //! let span = PromptSpan::new(Tokens::new(35), Recurrence::None)?;
 //! let pages = [PageId::new(0)];
 //! let groups = [ImportGroup::new(main, &blocks, &pages)];
-//! plan.lift(&Import { id: ImportId(1), span, groups: &groups }, TailRows::Exact)?;
+//! plan.lift(&Import { span, groups: &groups }, TailRows::Exact)?;
 //! assert_eq!((plan.jobs(), plan.bytes()), (1, Some(Bytes::new(3 * 1152))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod binding;
 mod claims;
+mod digest;
 mod direction;
+mod gather;
 mod lift;
 mod map;
 mod pages;
 mod rows;
+mod run;
 mod summary;
 
 use std::sync::Arc;
@@ -52,11 +59,13 @@ use std::sync::Arc;
 use pagelift_abi as abi;
 use zerocopy::{Immutable, IntoBytes};
 
+pub use binding::{Queries, RowBinding, SlotWidth};
+pub use digest::{DigestNumber, DigestPlan};
 pub use direction::{DeviceToDevice, DeviceToHost, Direction, HostToDevice};
-pub use lift::TailRows;
+pub use lift::{LiftProgress, TailRows};
 pub use map::PageMap;
 pub use pages::{PagePlan, PlanCapacity};
-pub use rows::{Queries, RowBinding, RowCapacity, RowPlan, SlotWidth};
+pub use rows::{RowCapacity, RowPlan};
 pub use summary::{JobSummary, PlanSummary};
 
 use crate::error::PlanError;
@@ -66,8 +75,8 @@ use crate::quantity::Bytes;
 
 /// A plan that lifts imported blocks into pages.
 pub type RestorePlan = PagePlan<HostToDevice>;
-/// A plan that writes state pages back to host blocks.
-pub type CheckpointPlan = PagePlan<DeviceToHost>;
+/// A plan that writes pages back to host blocks.
+pub type WriteBackPlan = PagePlan<DeviceToHost>;
 /// A plan that writes newly generated rows back to host blocks.
 pub type MirrorPlan = RowPlan<DeviceToHost>;
 
@@ -86,6 +95,7 @@ mod sealed {
     pub trait Sealed {}
     impl<D> Sealed for super::PagePlan<D> {}
     impl<D> Sealed for super::RowPlan<D> {}
+    impl Sealed for super::DigestPlan {}
 }
 
 /// What a launcher needs to know of a plan. Sealed: what a launch does to memory follows from checks made here.
@@ -111,7 +121,20 @@ pub trait Plan: sealed::Sealed {
     /// The arrays, besides pools, that the launch will read.
     fn arrays(&self) -> impl Iterator<Item = Region>;
 
+    /// The launcher that keeps this plan's page maps; `None` for plans without any, which every launcher takes.
+    #[doc(hidden)]
+    fn launcher(&self) -> Option<u64>;
+
+    /// What the plan's page maps hold, pending changes included.
+    #[doc(hidden)]
+    fn maps(&self) -> &[i32];
+
+    /// Gives the plan's page maps, as they are, into the keeping of a launcher. Nothing is pending any more.
+    #[doc(hidden)]
+    fn attach(&mut self, launcher: u64);
+
     /// Tells the plan that it was staged: page-map changes are no longer pending.
+    #[doc(hidden)]
     fn staged(&mut self);
 }
 
@@ -141,7 +164,7 @@ fn write_table<J: IntoBytes + Immutable>(
     let small = |count: usize| u32::try_from(count).map_err(|_| too_small.clone());
     let indices_at = head.saturating_add(parts[0].len());
     let header = abi::TableHeader {
-        ticket: staging.ticket.get(),
+        ticket: staging.ticket.number(),
         completion: staging.completion,
         version: abi::VERSION,
         flags: if staging.repeat { abi::flags::REPEAT } else { 0 },

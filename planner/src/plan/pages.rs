@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagelift_abi as abi;
 use serde::{Deserialize, Serialize};
 
 use super::claims::{Claim, Claims, Conflict, Use};
-use super::direction::{DeviceToHost, Direction, block_words, pool_at};
+use super::direction::{Direction, block_words};
 use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
 use crate::error::PlanError;
-use crate::geometry::{Geometry, Group, GroupKey, Memory, Region, State};
-use crate::id::{BlockId, GroupId, HostBlockId, PageId};
+use crate::geometry::{Geometry, Region, Route, RouteKey};
+use crate::id::BlockId;
 use crate::quantity::Bytes;
 
 /// Room of a page plan and of its table.
@@ -60,7 +61,8 @@ pub(super) struct Mark {
 /// Rows of one or more pairs of blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Piece {
-    pub first_row: u32,
+    pub source_row: u32,
+    pub destination_row: u32,
     pub rows: u32,
     pub zero: bool,
 }
@@ -130,96 +132,61 @@ impl<D: Direction> PagePlan<D> {
         self.claims.rewind(mark.claims);
     }
 
-    /// The group of a key that was made for this plan's geometry.
-    pub(super) fn group_of(geometry: &Geometry, id: GroupId, stamp: u64) -> Result<&Group, PlanError> {
-        let own = geometry.group(id).filter(|_| stamp == geometry.stamp);
-        own.ok_or(PlanError::ForeignGroup { group: id })
+    /// The route of a key that was made for this plan's geometry.
+    pub(super) fn way<K>(&self, key: RouteKey<D, K>) -> Result<(u32, Route), PlanError> {
+        let way = self.geometry.way(key.index).filter(|_| key.geometry == self.geometry.stamp);
+        Ok((key.index, way.ok_or(PlanError::ForeignKey)?))
     }
 
-    /// Adds one job, `piece` of each pair of blocks, and claims what it reads and writes.
-    pub(super) fn push<S: BlockId, T: BlockId>(
+    /// Adds one job, `piece` of each pair of blocks; none where there is nothing to copy. The caller claims rows.
+    pub(super) fn add(
         &mut self,
-        id: GroupId,
-        sources: &[S],
-        destinations: &[T],
+        (index, way): (u32, Route),
+        pairs: impl ExactSizeIterator<Item = abi::BlockPair>,
         piece: Piece,
     ) -> Result<(), PlanError> {
-        // Capacity comes first, so that there are never more claims than room was made for.
-        self.add(id, sources, destinations, piece)?;
-        for (source, destination) in sources.iter().zip(destinations) {
-            self.claim(id, D::SOURCE, source.raw(), piece, Use::Read)?;
-            self.claim(id, D::DESTINATION, destination.raw(), piece, Use::Write)?;
-        }
-        Ok(())
-    }
-
-    /// Adds one job whose rows the caller claims; none where there is nothing to copy.
-    pub(super) fn add<S: BlockId, T: BlockId>(
-        &mut self,
-        id: GroupId,
-        sources: &[S],
-        destinations: &[T],
-        piece: Piece,
-    ) -> Result<(), PlanError> {
-        if sources.is_empty() || piece.rows == 0 {
+        let count = pairs.len();
+        if count == 0 || piece.rows == 0 {
             return Ok(());
         }
-        let geometry = Arc::clone(&self.geometry);
-        let group = geometry.group(id).ok_or(PlanError::ForeignGroup { group: id })?;
-        let route = match (D::SOURCE, D::DESTINATION) {
-            (Memory::Host, Memory::Device) => group.to_device,
-            (Memory::Device, Memory::Host) => group.to_host,
-            (Memory::Host, Memory::Host) | (Memory::Device, Memory::Device) => None,
-        };
-        let route = route.ok_or_else(|| no_route(group, D::NAME))?;
-        let (source, destination, list) = match (sources, destinations) {
-            ([source], [destination]) => (source.raw(), destination.raw(), 0),
-            _ => {
-                let first = self.reserve_list(sources.len())?;
-                let pairs = sources.iter().zip(destinations);
-                self.lists
-                    .extend(pairs.map(|(s, d)| abi::BlockPair { source: s.raw(), destination: d.raw() }));
-                (first.0, first.1, abi::job::LIST)
-            }
-        };
-        let blocks = u64::try_from(sources.len()).unwrap_or(u64::MAX);
-        let units = blocks.saturating_mul(units_of_block(&geometry, route.index, piece.rows));
-        let units_before = self.units;
-        self.units =
-            u32::try_from(units).ok().and_then(|units| units_before.checked_add(units)).ok_or_else(|| {
-                capacity_error("units", u64::from(units_before).saturating_add(units), u32::MAX)
-            })?;
         if self.jobs.len() >= usize::try_from(self.capacity.jobs).unwrap_or(usize::MAX) {
             let needed = u64::from(self.capacity.jobs).saturating_add(1);
             return Err(capacity_error("jobs", needed, self.capacity.jobs));
         }
+        let blocks = u64::try_from(count).unwrap_or(u64::MAX);
+        let units = blocks.saturating_mul(units_of_block(&self.geometry, index, piece.rows));
+        let units_before = self.units;
+        let all = u64::from(units_before).saturating_add(units);
+        self.units = u32::try_from(all).map_err(|_| capacity_error("units", all, u32::MAX))?;
+        let (source, destination, list) = if count == 1 {
+            let mut pairs = pairs;
+            let pair = pairs.next().unwrap_or_default();
+            (pair.source, pair.destination, 0)
+        } else {
+            let (first, entries) = self.reserve_list(count)?;
+            self.lists.extend(pairs);
+            (first, entries, abi::job::LIST)
+        };
         if !piece.zero {
-            let row = route.row_bytes.saturating_mul(u64::from(piece.rows));
+            let row = way.row_bytes.saturating_mul(u64::from(piece.rows));
             self.bytes = self.bytes.saturating_add(row.saturating_mul(blocks));
         }
         self.jobs.push(abi::PageJob {
-            route: route.index,
+            route: index,
             units_before,
             source,
             destination,
-            source_row: piece.first_row,
-            destination_row: piece.first_row,
+            source_row: piece.source_row,
+            destination_row: piece.destination_row,
             rows: piece.rows,
             flags: list | if piece.zero { abi::job::ZERO } else { 0 },
         });
         Ok(())
     }
 
-    /// Notes that blocks belong to this import, though the plan leaves them alone.
-    pub(super) fn hold<B: BlockId>(
-        &mut self,
-        id: GroupId,
-        memory: Memory,
-        blocks: &[B],
-    ) -> Result<(), PlanError> {
-        let rows = self.geometry.group(id).map_or(0, |group| group.rows().get());
-        let piece = Piece { first_row: 0, rows, zero: false };
-        blocks.iter().try_for_each(|block| self.claim(id, memory, block.raw(), piece, Use::Hold))
+    /// Notes that blocks belong to an import of a group, though the plan leaves them alone.
+    pub(super) fn hold<B: BlockId>(&mut self, side: u32, blocks: &[B]) -> Result<(), PlanError> {
+        blocks.iter().try_for_each(|block| self.claim(side, block.raw(), 0..1, Use::Hold))
     }
 
     /// First entry and number of entries of a block list that fits.
@@ -236,25 +203,19 @@ impl<D: Direction> PagePlan<D> {
         }
     }
 
-    /// Claims rows of one block, and says what is wrong in the plan's words.
+    /// Claims rows of one block of a side, and says what is wrong in the plan's words.
     pub(super) fn claim(
         &mut self,
-        id: GroupId,
-        memory: Memory,
+        side: u32,
         block: u32,
-        piece: Piece,
+        rows: Range<u32>,
         usage: Use,
     ) -> Result<(), PlanError> {
-        let group = self.geometry.group(id).ok_or(PlanError::ForeignGroup { group: id })?;
-        let pool = pool_at(group, memory).ok_or_else(|| PlanError::NoRoute {
-            group: group.name.clone(),
-            side: memory.name(),
-            direction: D::NAME,
-        })?;
-        let (first, end) = (piece.first_row, piece.first_row.saturating_add(piece.rows));
-        let claim = Claim { pool, block, group: id, first, end };
+        let side = self.geometry.side_at(side).ok_or(PlanError::ForeignKey)?;
+        let (pool, group, memory) = (side.pool, side.group, side.memory);
+        let claim = Claim { pool, block, group, first: rows.start, end: rows.end };
         self.claims.claim(claim, usage).map_err(|conflict| {
-            let group = group.name.clone();
+            let group = self.geometry.group_name(group);
             let words = block_words(memory, block);
             let (name, blocks) = match self.geometry.pool(pool) {
                 Some(pool) => (pool.spec.name.clone(), pool.blocks()),
@@ -262,7 +223,9 @@ impl<D: Direction> PagePlan<D> {
             };
             match conflict {
                 Conflict::OutOfRange => PlanError::OutOfRange { group, pool: name, block: words, blocks },
-                Conflict::WrittenTwice => PlanError::WrittenTwice { group, block: words, first, end },
+                Conflict::WrittenTwice => {
+                    PlanError::WrittenTwice { group, block: words, first: rows.start, end: rows.end }
+                }
                 Conflict::ReadAndWritten => PlanError::Overlap { group, block: words },
                 Conflict::OtherGroup(other) => PlanError::BlockOfTwoGroups {
                     block: words,
@@ -275,44 +238,14 @@ impl<D: Direction> PagePlan<D> {
     }
 }
 
-impl PagePlan<DeviceToHost> {
-    /// Adds the checkpoint of one request's state: the whole page, all layers.
-    ///
-    /// # Errors
-    /// Where the group has no host side, an id is out of range, the block is written already, or the table is full;
-    /// the plan is then as it was.
-    pub fn checkpoint(
-        &mut self,
-        group: GroupKey<State>,
-        page: PageId,
-        block: HostBlockId,
-    ) -> Result<(), PlanError> {
-        Self::group_of(&self.geometry, group.id, group.geometry)?;
-        let mark = self.mark();
-        let whole = Piece { first_row: 0, rows: 1, zero: false };
-        self.push(group.id, &[page], &[block], whole).inspect_err(|_| self.rewind(mark))
-    }
-}
-
 /// Units of one block: pieces of all layers and segments.
-fn units_of_block(geometry: &Geometry, route: u32, rows: u32) -> u64 {
+pub(super) fn units_of_block(geometry: &Geometry, route: u32, rows: u32) -> u64 {
     let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let Some(route) = geometry.tables.routes.get(index(route)) else { return 0 };
     let segments =
         geometry.tables.segments.iter().skip(index(route.first_segment)).take(index(route.segments));
     let layer = segments.fold(0_u64, |sum, pair| sum.saturating_add(pair.chunks(rows)));
     layer.saturating_mul(u64::from(route.layers))
-}
-
-/// What a group lacks that cannot be copied in that direction.
-pub(super) fn no_route(group: &Group, direction: &'static str) -> PlanError {
-    let side = match (group.host_pool(), group.device_pool()) {
-        (None, None) => "host or device",
-        (None, Some(_)) => "host",
-        (Some(_), None) => "device",
-        (Some(_), Some(_)) => "second device",
-    };
-    PlanError::NoRoute { group: group.name.clone(), side, direction }
 }
 
 pub(super) fn capacity_error(what: &'static str, needed: u64, capacity: u32) -> PlanError {
@@ -344,6 +277,16 @@ impl<D: Direction> Plan for PagePlan<D> {
     fn arrays(&self) -> impl Iterator<Item = Region> {
         std::iter::empty()
     }
+
+    fn launcher(&self) -> Option<u64> {
+        None
+    }
+
+    fn maps(&self) -> &[i32] {
+        &[]
+    }
+
+    fn attach(&mut self, _launcher: u64) {}
 
     fn staged(&mut self) {}
 }

@@ -7,124 +7,15 @@ use std::sync::Arc;
 use pagelift_abi as abi;
 use serde::{Deserialize, Serialize};
 
+use super::binding::RowBinding;
 use super::direction::{DeviceToHost, Direction};
+use super::gather::no_route;
 use super::map::PageMap;
-use super::pages::{capacity_error, no_route};
+use super::pages::capacity_error;
 use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
 use crate::error::PlanError;
-use crate::geometry::{Geometry, Group, GroupKey, HasRows, Region, RouteRef};
-use crate::id::PageId;
+use crate::geometry::{CompactRouteKey, Geometry, GroupKey, HasRows, Region, RouteKey};
 use crate::quantity::Bytes;
-
-/// How wide a slot-mapping entry is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SlotWidth {
-    /// `i32`.
-    I32,
-    /// `i64`, as vLLM keeps it.
-    I64,
-}
-
-impl SlotWidth {
-    /// Bytes of an entry.
-    #[must_use]
-    pub const fn bytes(self) -> u32 {
-        match self {
-            Self::I32 => 4,
-            Self::I64 => 8,
-        }
-    }
-}
-
-/// Where each request's tokens begin, and how many of them were accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Queries {
-    /// Device address of `i32[requests + 1]`, not falling; the last entry is the number of tokens. Unused requests
-    /// at the end repeat it.
-    pub starts: u64,
-    /// Device address of `i32[requests]`: the accepted tokens of each request, a prefix. `None`: all are.
-    pub accepted: Option<u64>,
-    /// Requests.
-    pub requests: u32,
-}
-
-/// The device arrays that say which rows a step wrote. Their addresses are fixed when a graph is captured; their
-/// contents are read by each replay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct RowBinding {
-    /// Device address of the slot mapping: one entry for each token, the slot that its row was written to. Slot `s`
-    /// is slot `s % page_slots` of page `s / page_slots`; a negative one is padding.
-    pub slots: u64,
-    /// How wide an entry is.
-    pub width: SlotWidth,
-    /// Entries that there is room for.
-    pub capacity: u32,
-    /// Device address of an `i32`, the valid entries; `None`: all are.
-    pub count: Option<u64>,
-    /// Requests, where drafts may be rejected.
-    pub queries: Option<Queries>,
-    /// A page that means 'no page'. Page 0 does in some engines, and is an ordinary page in others.
-    pub null_page: Option<PageId>,
-}
-
-impl RowBinding {
-    /// All `capacity` entries of an `i64` slot mapping.
-    #[must_use]
-    pub const fn new(slots: u64, capacity: u32) -> Self {
-        Self { slots, width: SlotWidth::I64, capacity, count: None, queries: None, null_page: None }
-    }
-
-    /// The arrays that a launch reads.
-    fn arrays(&self) -> impl Iterator<Item = Region> + use<> {
-        let requests = self.queries.map_or(0, |queries| u64::from(queries.requests));
-        let slots = u64::from(self.capacity).saturating_mul(u64::from(self.width.bytes()));
-        let starts = requests.saturating_add(1).saturating_mul(4);
-        [
-            Some(Region::new(self.slots, slots)),
-            self.count.map(|address| Region::new(address, 4)),
-            self.queries.map(|queries| Region::new(queries.starts, starts)),
-            self.queries
-                .and_then(|queries| queries.accepted)
-                .map(|at| Region::new(at, requests.saturating_mul(4))),
-        ]
-        .into_iter()
-        .flatten()
-    }
-
-    /// Refuses addresses that a kernel could not read.
-    fn check(&self, group: &Group) -> Result<(), PlanError> {
-        let wrong = |what: String| Err(PlanError::Binding { group: group.name.clone(), what });
-        let queries = self.queries;
-        let addresses = [
-            ("slots", Some(self.slots), self.width.bytes()),
-            ("count", self.count, 4),
-            ("query starts", queries.map(|queries| queries.starts), 4),
-            ("accepted counts", queries.and_then(|queries| queries.accepted), 4),
-        ];
-        for (what, address, align) in addresses {
-            let Some(address) = address else { continue };
-            if address == 0 {
-                return wrong(format!("expected the address of the {what}, found 0"));
-            }
-            if address.checked_rem(u64::from(align)) != Some(0) {
-                return wrong(format!("expected {what} aligned to {align} bytes, found {address:#x}"));
-            }
-        }
-        if self.arrays().any(|array| array.end().is_none()) {
-            return wrong("an array ends past 64 bits".into());
-        }
-        if i32::try_from(self.capacity).is_err() {
-            return wrong(format!("expected a capacity below 2^31, found {}", self.capacity));
-        }
-        match self.queries {
-            Some(Queries { requests, .. }) if i32::try_from(requests).is_err() => {
-                wrong(format!("expected fewer than 2^31 requests, found {requests}"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
 
 /// Room of a row plan and of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,7 +35,8 @@ impl Default for RowCapacity {
 
 /// Rows that a step wrote, in one launch, in direction `D`.
 ///
-/// Bindings stay from step to step; [`RowPlan::page_map`] changes as pages come and go.
+/// Bindings stay from step to step; [`RowPlan::page_map`] changes as pages come and go. The map is kept on the device by
+/// the launcher that was bound with this plan last; others refuse the plan.
 #[derive(Debug)]
 pub struct RowPlan<D> {
     geometry: Arc<Geometry>,
@@ -152,6 +44,8 @@ pub struct RowPlan<D> {
     jobs: Vec<abi::RowJob>,
     bindings: Vec<RowBinding>,
     map: PageMap,
+    /// The launcher that keeps the map; 0 for none.
+    launcher: u64,
     direction: PhantomData<D>,
 }
 
@@ -166,6 +60,7 @@ impl<D: Direction> RowPlan<D> {
             bindings: Vec::with_capacity(room),
             geometry,
             capacity,
+            launcher: 0,
             direction: PhantomData,
         }
     }
@@ -201,66 +96,108 @@ impl RowPlan<DeviceToHost> {
     /// Where the group has no host side or is bound already, an address is null or misaligned, slots or rows need more
     /// than 32 bits, or no more bindings fit. The plan is then as it was.
     pub fn bind<K: HasRows>(&mut self, group: GroupKey<K>, binding: RowBinding) -> Result<(), PlanError> {
-        let own = self.geometry.group(group.id).filter(|_| group.geometry == self.geometry.stamp);
-        let own = own.ok_or(PlanError::ForeignGroup { group: group.id })?;
-        let route = own.to_host.ok_or_else(|| no_route(own, DeviceToHost::NAME))?;
-        if self.jobs.iter().any(|job| job.route == route.index) {
-            return Err(PlanError::GroupTwice { group: own.name.clone() });
+        if group.geometry != self.geometry.stamp {
+            return Err(PlanError::ForeignGroup { group: group.id });
         }
-        binding.check(own)?;
-        self.check_numbers(own, route, binding.capacity)?;
-        let null_page = match binding.null_page {
-            None => abi::NONE,
-            Some(page) => i32::try_from(page.get()).map_err(|_| PlanError::Binding {
-                group: own.name.clone(),
-                what: format!("expected a null page below 2^31, found {page}"),
-            })?,
+        let route = self.geometry.spill_route(group);
+        let route = route.ok_or_else(|| no_route(&self.geometry, group.id, DeviceToHost::NAME))?;
+        let map = self.geometry.group(group.id).map_or(0, |group| group.map_first);
+        self.push(route, binding, Target::Mapped { first_entry: map })
+    }
+}
+
+impl<D: Direction> RowPlan<D> {
+    /// Gathers rows by an index list into a compact buffer: entry `i` of the list names a row of the source side
+    /// (row `r % rows` of block `r / rows`), which goes to row `i`. Negative entries leave their row alone.
+    ///
+    /// # Errors
+    /// Where the key is of another geometry or bound already, the list has room for more entries than the buffer has
+    /// rows, an address is null or misaligned, or no more bindings fit. The plan is then as it was.
+    pub fn gather_rows<K: HasRows>(
+        &mut self,
+        route: CompactRouteKey<D, K>,
+        list: RowBinding,
+    ) -> Result<(), PlanError> {
+        self.push(route.0, list, Target::Compact)
+    }
+
+    fn push<K>(&mut self, key: RouteKey<D, K>, binding: RowBinding, target: Target) -> Result<(), PlanError> {
+        let way = self.geometry.way(key.index).filter(|_| key.geometry == self.geometry.stamp);
+        let way = way.ok_or(PlanError::ForeignKey)?;
+        let name = self.geometry.group_name(way.group);
+        if self.jobs.iter().any(|job| job.route == key.index) {
+            return Err(PlanError::GroupTwice { group: name });
+        }
+        binding.check(&name)?;
+        let wrong = |what: String| Err(PlanError::Binding { group: name.clone(), what });
+        let source = self.geometry.side_at(way.source).ok_or(PlanError::ForeignKey)?;
+        let blocks = self.geometry.pool(source.pool).map_or(0, |pool| pool.blocks());
+        // A compact copy names rows and not tokens.
+        let (slots, slots_per_row) = match target {
+            Target::Mapped { .. } => (source.slots, source.slots_per_row),
+            Target::Compact => (source.rows, 1),
         };
+        // Kernels number slots and units in 32 bits.
+        let limit = u64::from(u32::MAX).saturating_add(1);
+        let all_slots = u64::from(blocks).saturating_mul(u64::from(slots));
+        if all_slots > limit {
+            return wrong(format!("expected at most 2^32 slots in all pages of the pool, found {all_slots}"));
+        }
+        let runs = usize::try_from(key.index).ok().and_then(|index| self.geometry.routes().get(index));
+        let runs = runs.map_or(0, |route| u64::from(route.layers).saturating_mul(u64::from(route.segments)));
+        let units = u64::from(binding.capacity.max(1)).saturating_mul(runs);
+        if units >= limit {
+            return wrong(format!(
+                "expected fewer than 2^32 rows to copy, found {units}: {} entries of {runs} runs each",
+                binding.capacity
+            ));
+        }
+        if matches!(target, Target::Compact) && binding.capacity > way.destination_rows {
+            return wrong(format!(
+                "expected a list of at most {} entries, the rows of the compact buffer, found {}",
+                way.destination_rows, binding.capacity
+            ));
+        }
+        let null_page = binding.null(&name)?;
         if self.jobs.len() >= usize::try_from(self.capacity.jobs).unwrap_or(usize::MAX) {
             let needed = u64::from(self.capacity.jobs).saturating_add(1);
             return Err(capacity_error("row bindings", needed, self.capacity.jobs));
         }
         let queries = binding.queries;
+        let (map, flags) = match target {
+            Target::Mapped { first_entry } => (first_entry, 0),
+            Target::Compact => (0, abi::row_job::COMPACT),
+        };
         self.jobs.push(abi::RowJob {
             slots: binding.slots,
             count: binding.count.unwrap_or(0),
             query_starts: queries.map_or(0, |queries| queries.starts),
             accepted: queries.and_then(|queries| queries.accepted).unwrap_or(0),
-            route: route.index,
+            route: key.index,
             capacity: binding.capacity,
             requests: queries.map_or(0, |queries| queries.requests),
             slot_bytes: binding.width.bytes(),
-            page_slots: own.slots,
-            tokens_per_row: own.slots_per_row,
-            map: own.map_first,
+            page_slots: slots,
+            tokens_per_row: slots_per_row,
+            map,
             null_page,
-            map_rows: own.rows,
-            block_rows: own.rows,
-            flags: 0,
+            map_rows: way.source_rows.min(way.destination_rows),
+            block_rows: way.destination_rows,
+            flags,
             reserved: 0,
         });
         self.bindings.push(binding);
         Ok(())
     }
+}
 
-    /// Refuses what kernels, which number slots and units in 32 bits, could not count.
-    fn check_numbers(&self, group: &Group, route: RouteRef, capacity: u32) -> Result<(), PlanError> {
-        let wrong = |what: String| Err(PlanError::Binding { group: group.name.clone(), what });
-        let limit = u64::from(u32::MAX).saturating_add(1);
-        let slots = u64::from(group.map_entries).saturating_mul(u64::from(group.slots));
-        if slots > limit {
-            return wrong(format!("expected at most 2^32 slots in all pages of the pool, found {slots}"));
-        }
-        let route = usize::try_from(route.index).ok().and_then(|index| self.geometry.routes().get(index));
-        let runs = route.map_or(0, |route| u64::from(route.layers).saturating_mul(u64::from(route.segments)));
-        let units = u64::from(capacity).saturating_mul(runs);
-        if units >= limit {
-            return wrong(format!(
-                "expected fewer than 2^32 rows to copy, found {units}: {capacity} entries of {runs} runs each"
-            ));
-        }
-        Ok(())
-    }
+/// Where rows go.
+#[derive(Clone, Copy)]
+enum Target {
+    /// Where the page map says.
+    Mapped { first_entry: u32 },
+    /// To the row of the entry's number.
+    Compact,
 }
 
 impl<D: Direction> Plan for RowPlan<D> {
@@ -286,6 +223,20 @@ impl<D: Direction> Plan for RowPlan<D> {
 
     fn arrays(&self) -> impl Iterator<Item = Region> {
         self.bindings.iter().flat_map(RowBinding::arrays)
+    }
+
+    fn launcher(&self) -> Option<u64> {
+        // Launchers are counted from 1: what nobody keeps belongs to none of them.
+        Some(self.launcher)
+    }
+
+    fn maps(&self) -> &[i32] {
+        self.map.entries()
+    }
+
+    fn attach(&mut self, launcher: u64) {
+        self.launcher = launcher;
+        self.map.staged();
     }
 
     fn staged(&mut self) {

@@ -5,7 +5,7 @@ use std::fmt;
 use pagelift_abi as abi;
 use serde::Serialize;
 
-use crate::geometry::{Geometry, RouteRef};
+use crate::geometry::Geometry;
 
 /// What one launch will do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -39,8 +39,7 @@ pub struct JobSummary {
 
 /// The group and layers of a route.
 fn group_of(geometry: &Geometry, route: u32) -> (String, u32) {
-    let uses = |way: Option<RouteRef>| way.is_some_and(|way| way.index == route);
-    let group = geometry.groups().iter().find(|group| uses(group.to_device) || uses(group.to_host));
+    let group = geometry.way(route).and_then(|way| geometry.group(way.group));
     group.map_or_else(|| ("?".into(), 0), |group| (group.name().into(), group.layers()))
 }
 

@@ -7,7 +7,7 @@ use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::lifecycle::{OpenPage, SealedPage};
-use pagelift_planner::plan::{CheckpointPlan, MirrorPlan, RestorePlan, RowBinding, TailRows};
+use pagelift_planner::plan::{WriteBackPlan, MirrorPlan, RestorePlan, RowBinding, TailRows};
 use pagelift_planner::quantity::Rows;
 
 fn ids<'a>(main: GroupKey<Paged>, blocks: &'a [HostBlockId], pages: &'a [PageId]) -> ImportGroup<'a> {
@@ -27,7 +27,7 @@ fn groups(mut paged: GroupSpec<Paged>, mut state: GroupSpec<State>) {
     state.lift = StateLift::State;
 }
 
-fn checkpoint(plan: &mut CheckpointPlan, state: GroupKey<State>) {
+fn checkpoint(plan: &mut WriteBackPlan, state: GroupKey<State>) {
     let _ = plan.checkpoint(state, PageId::new(0), HostBlockId::new(0));
 }
 

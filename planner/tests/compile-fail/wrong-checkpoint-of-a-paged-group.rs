@@ -2,9 +2,9 @@
 
 use pagelift_planner::geometry::{GroupKey, Paged};
 use pagelift_planner::id::{HostBlockId, PageId};
-use pagelift_planner::plan::CheckpointPlan;
+use pagelift_planner::plan::WriteBackPlan;
 
-fn checkpoint(plan: &mut CheckpointPlan, main: GroupKey<Paged>) {
+fn checkpoint(plan: &mut WriteBackPlan, main: GroupKey<Paged>) {
     let _ = plan.checkpoint(main, PageId::new(0), HostBlockId::new(0));
 }
 

@@ -1,10 +1,10 @@
 //! A launcher of one direction takes no plan of another.
 
-use pagelift_planner::plan::{CheckpointPlan, MirrorPlan, RestorePlan};
+use pagelift_planner::plan::{WriteBackPlan, MirrorPlan, RestorePlan};
 
 fn launch_restore(_: &RestorePlan) {}
 
-fn launch(mirror: &MirrorPlan, checkpoint: &CheckpointPlan) {
+fn launch(mirror: &MirrorPlan, checkpoint: &WriteBackPlan) {
     launch_restore(mirror);
     launch_restore(checkpoint);
 }

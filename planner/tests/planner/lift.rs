@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pagelift_planner::geometry::{Geometry, Lift, PagedLift};
 use pagelift_planner::id::{HostBlockId, PageId};
-use pagelift_planner::import::{Import, ImportGroup, ImportId, PromptSpan, Recurrence};
+use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::{PagedLayout, Segment};
 use pagelift_planner::plan::{Plan as _, PlanCapacity, RestorePlan, TailRows};
 use pagelift_planner::quantity::Tokens;
@@ -124,7 +124,7 @@ proptest! {
         let mut plan = RestorePlan::new(Arc::clone(&world.geometry), PlanCapacity::default());
         let (mut free_blocks, mut free_pages) = (rng.order(world.blocks), rng.order(world.pages));
         let mut moves = Vec::new();
-        for id in 0..imports {
+        for _ in 0..imports {
             let mode = rng.pick(&MODES);
             let span = random_span(&mut rng, 60);
             let lists = random_lists(&mut rng, &world, span, &mut free_blocks, &mut free_pages);
@@ -133,7 +133,7 @@ proptest! {
                 .iter()
                 .map(|lists| world.groups[lists.group].key.lists(&lists.blocks, &lists.pages))
                 .collect();
-            plan.lift(&Import { id: ImportId(id), span, groups: &groups }, mode).unwrap();
+            plan.lift(&Import { span, groups: &groups }, mode).unwrap();
             for lists in &lists {
                 model(&world.groups[lists.group], lists, span, mode, &mut moves);
             }

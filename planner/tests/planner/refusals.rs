@@ -7,7 +7,7 @@ use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId, Ticket};
 use pagelift_planner::import::{ImportGroup, PromptSpan};
 use pagelift_planner::layout::{PagedLayout, StateLayout, StatePart};
-use pagelift_planner::plan::{CheckpointPlan, Plan, PlanCapacity, RestorePlan, Staging, TailRows};
+use pagelift_planner::plan::{Plan, PlanCapacity, RestorePlan, Staging, TailRows, WriteBackPlan};
 use proptest::prelude::*;
 
 use crate::support::encoded;
@@ -227,7 +227,7 @@ fn tables_without_room_are_refused() {
     let mut plan = three.plan();
     lift(&three, &mut plan, prompt(6), GOOD, TailRows::Whole).unwrap();
     let needed = encoded(&plan).len();
-    let staging = Staging { ticket: Ticket::new(1), completion: 0, repeat: true };
+    let staging = Staging { ticket: Ticket::new(1, 1), completion: 0, repeat: true };
     for room in [0, 1, 47, 48, needed - 1] {
         let mut table = vec![0xAA; room];
         assert_eq!(plan.encode(staging, &mut table), Err(PlanError::Buffer { needed, room }));
@@ -241,7 +241,7 @@ fn tables_without_room_are_refused() {
 #[test]
 fn checkpoints() {
     let three = Three::new();
-    let mut plan = CheckpointPlan::new(three.geometry.clone(), PlanCapacity { jobs: 2, list_entries: 0 });
+    let mut plan = WriteBackPlan::new(three.geometry.clone(), PlanCapacity { jobs: 2, list_entries: 0 });
     plan.checkpoint(three.state, PageId::new(1), HostBlockId::new(2)).unwrap();
     let before = encoded(&plan);
     let mut refused = |page: u32, block: u32| {
@@ -278,7 +278,7 @@ fn a_state_without_a_host_side_cannot_be_checkpointed() {
         device: Some(SideSpec::packed(device, &[DEVICE], &[0], 128, layout)),
     };
     let state = builder.group(spec).unwrap();
-    let mut plan = CheckpointPlan::new(Arc::new(builder.build().unwrap()), PlanCapacity::default());
+    let mut plan = WriteBackPlan::new(Arc::new(builder.build().unwrap()), PlanCapacity::default());
     let error = plan.checkpoint(state, PageId::new(0), HostBlockId::new(0)).unwrap_err();
     assert_eq!(error.to_string(), "group `state` has no host side to copy device to host");
 }

@@ -2,7 +2,6 @@
 
 use pagelift_planner::error::{GeometryError, LayoutError, SpanError};
 use pagelift_planner::geometry::*;
-use pagelift_planner::id::PoolId;
 use pagelift_planner::import::{PromptSpan, Recurrence};
 use pagelift_planner::layout::{PagedLayout, RingLayout, Segment, StateLayout, StatePart};
 use pagelift_planner::quantity::Tokens;
@@ -156,12 +155,13 @@ fn groups() {
             "group `main`, host side: expected 4294967295 bases (one for each layer and extent), found 2",
         ),
         (
-            &|g| g.host.as_mut().unwrap().pool = PoolId::new(1),
+            &|g| g.host.as_mut().unwrap().pool = g.device.as_ref().unwrap().pool,
             "group `main`, host side: expected a pool in host memory, pool `device` is in device memory",
         ),
         (
-            &|g| g.host.as_mut().unwrap().pool = PoolId::new(2),
-            "group `main`, host side: pool 2 does not exist in this geometry",
+            // A pool of another builder, though one of that number is here too.
+            &|g| g.host.as_mut().unwrap().pool = group_to_be().1.host.unwrap().pool,
+            "group `main`, host side: pool 0 does not exist in this geometry",
         ),
         (
             &|g| g.device.as_mut().unwrap().block_stride = 63,

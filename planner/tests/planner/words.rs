@@ -1,6 +1,6 @@
 //! Plans and geometries in words for a person, and as data for a program.
 
-use pagelift_planner::id::{GroupId, HostBlockId, PageId, PoolId, Ticket};
+use pagelift_planner::id::{GroupId, HostBlockId, PageId, Ticket};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{MirrorPlan, PlanCapacity, RowBinding, RowCapacity, TailRows};
 use pagelift_planner::quantity::{Bytes, Rows, Tokens};
@@ -67,9 +67,8 @@ fn a_geometry_lists_pools_and_groups() {
 fn ids_and_quantities_say_what_they_are_and_serialise_as_numbers() {
     assert_eq!(HostBlockId::new(3).to_string(), "host block 3");
     assert_eq!(PageId::new(3).to_string(), "page 3");
-    assert_eq!(PoolId::new(3).to_string(), "pool 3");
     assert_eq!(GroupId::new(3).to_string(), "group 3");
-    assert_eq!(Ticket::new(3).to_string(), "ticket 3");
+    assert_eq!(Ticket::new(1, 3).to_string(), "ticket 3");
     assert_eq!((Tokens::new(3).to_string(), Rows::new(3).to_string()), ("3 tokens".into(), "3 rows".into()));
     assert_eq!(Bytes::new(3).to_string(), "3 B");
     assert_eq!(serde_json::to_value(HostBlockId::new(3)).unwrap(), json!(3));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId, PoolId};
-use pagelift_planner::import::{Import, ImportGroup, ImportId, PromptSpan, Recurrence};
+use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::{PagedLayout, StateLayout, StatePart};
 use pagelift_planner::plan::{PlanCapacity, RestorePlan};
 use pagelift_planner::quantity::Tokens;
@@ -24,7 +24,7 @@ pub fn hybrid(tokens: u64) -> PromptSpan {
 
 /// Import number 7.
 pub fn import<'a>(span: PromptSpan, groups: &'a [ImportGroup<'a>]) -> Import<'a> {
-    Import { id: ImportId(7), span, groups }
+    Import { span, groups }
 }
 
 /// A pool named `host` or `device` of `blocks` blocks in one region of `bytes`.

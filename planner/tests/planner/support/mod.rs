@@ -19,7 +19,8 @@ pub fn pages(ids: &[u32]) -> Vec<PageId> {
 
 /// The table that staging the plan would upload.
 pub fn encoded<P: Plan>(plan: &P) -> Vec<u8> {
-    let staging = Staging { ticket: Ticket::new(0x0102_0304_0506), completion: 0xC0DE_0000, repeat: false };
+    let staging =
+        Staging { ticket: Ticket::new(1, 0x0102_0304_0506), completion: 0xC0DE_0000, repeat: false };
     let mut table = vec![0xEE; plan.table_bytes()];
     let used = plan.encode(staging, &mut table).expect("a table of `table_bytes` has room");
     assert!(table[used..].iter().all(|&byte| byte == 0xEE), "bytes past the used ones were written");
