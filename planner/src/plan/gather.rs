@@ -41,7 +41,7 @@ impl<D: Direction> PagePlan<D> {
                 found: u64::try_from(destinations.len()).unwrap_or(u64::MAX),
             });
         }
-        let run = Rows { first_step: [0, 0], count: from.min(to) };
+        let run = Rows { first_step: [0, 0], count: from.min(to), claimed: false };
         self.add_run(way, sources, destinations, run).inspect_err(|_| self.rewind(mark))
     }
 

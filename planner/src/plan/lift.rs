@@ -180,7 +180,10 @@ impl PagePlan<HostToDevice> {
     fn lift_group(&mut self, lifting: &Lifting<'_>, done: u32, taken: u32) -> Result<(), PlanError> {
         let way = (lifting.index, lifting.way);
         self.hold(way.1.source, lifting.lists.blocks)?;
-        self.hold(way.1.destination, lifting.lists.pages)?;
+        // All of each page is this import's, also what other plans lift and what is not lifted: the decoder writes there.
+        for page in lifting.lists.pages {
+            self.claim(way.1.destination, page.get(), 0..way.1.destination_rows, Use::Write)?;
+        }
         let end = done.saturating_add(taken);
         let rows =
             |steps: u32| u64::from(steps).saturating_mul(u64::from(lifting.step_rows)).min(lifting.rows);
@@ -188,31 +191,25 @@ impl PagePlan<HostToDevice> {
         let run = Rows {
             first_step: [source.saturating_add(done), destination.saturating_add(done)],
             count: rows(end).saturating_sub(rows(done)),
+            claimed: true,
         };
         self.add_run(way, lifting.lists.blocks, lifting.lists.pages, run)?;
         match lifting.writable {
-            Some(writable) if taken > 0 && end == lifting.steps() => self.finish_writable(way, writable),
+            Some(writable) if taken > 0 && end == lifting.steps() => self.zero_rest(way, writable),
             _ => Ok(()),
         }
     }
 
-    /// The rows of the writable page after the lifted ones: they are zeroed or left alone, and this import's in any case.
-    fn finish_writable(&mut self, way: (u32, Route), page: Writable) -> Result<(), PlanError> {
+    /// Zeroes the rows of the writable page after the lifted ones, where the mode says so.
+    fn zero_rest(&mut self, way: (u32, Route), page: Writable) -> Result<(), PlanError> {
         let Writable { page, lifted, rows, zero } = page;
-        if lifted >= rows {
+        if !zero {
             return Ok(());
         }
-        if zero {
-            let after = Piece {
-                source_row: 0,
-                destination_row: lifted,
-                rows: rows.saturating_sub(lifted),
-                zero: true,
-            };
-            let pair = abi::BlockPair { source: 0, destination: page.get() };
-            self.add(way, std::iter::once(pair), after)?;
-        }
-        self.claim(way.1.destination, page.get(), lifted..rows, Use::Write)
+        let rest = rows.saturating_sub(lifted);
+        let piece = Piece { source_row: 0, destination_row: lifted, rows: rest, zero: true };
+        let pair = abi::BlockPair { source: 0, destination: page.get() };
+        self.add(way, std::iter::once(pair), piece)
     }
 }
 
@@ -320,7 +317,7 @@ impl<'a> Lifting<'a> {
         Ok(())
     }
 
-    /// Steps that are lifted. One at least, so that a writable page into which nothing is lifted is claimed with it.
+    /// Steps that are lifted. One at least: with the last, a writable page into which nothing is lifted is zeroed.
     fn steps(&self) -> u32 {
         u32::try_from(self.rows.div_ceil(u64::from(self.step_rows.max(1)))).unwrap_or(u32::MAX).max(1)
     }

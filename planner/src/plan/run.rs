@@ -21,6 +21,8 @@ pub(super) struct Rows {
     pub first_step: [u32; 2],
     /// Rows from there on.
     pub count: u64,
+    /// Whether the destinations are claimed already.
+    pub claimed: bool,
 }
 
 /// The geometry of steps on both sides of a route.
@@ -115,7 +117,9 @@ impl<D: Direction> PagePlan<D> {
         for pair in numbers().map(block) {
             let rows = |first: u32| first..first.saturating_add(class.rows);
             self.claim(way.1.source, pair.source, rows(piece.source_row), Use::Read)?;
-            self.claim(way.1.destination, pair.destination, rows(piece.destination_row), Use::Write)?;
+            if !run.claimed {
+                self.claim(way.1.destination, pair.destination, rows(piece.destination_row), Use::Write)?;
+            }
         }
         Ok(())
     }
