@@ -149,18 +149,12 @@ impl PageMap {
             });
         }
         self.check_owner(place, place.pages, page.get(), || page.to_string())?;
-        self.check_owner(place, place.blocks, block.get(), || block.to_string())?;
+        self.check_mirrored(place, block, page)?;
         let part = block.get().saturating_mul(place.block_parts()).saturating_add(block_part);
         let raw =
             i32::try_from(part).map_err(|_| self.out_of_range(place, place.blocks, block.to_string()))?;
-        let mirror = self.mirrors.get(index(place.group.get())).and_then(|parts| parts.get(index(part)));
-        if let Some(&other) = mirror.filter(|mirror| **mirror != FREE) {
-            return Err(PlanError::BlockMapped {
-                group: group(),
-                block: block.to_string(),
-                page: place.page_of(other).to_string(),
-                wanted: page.to_string(),
-            });
+        if let Some(other) = self.mirror(place.group, part) {
+            return Err(self.block_mapped(place, (place, other), block, page));
         }
         self.change(entry, raw)?;
         self.set_mirror(place, part, entry);
@@ -232,6 +226,12 @@ impl PageMap {
         u32::try_from(*self.entries.get(index(entry))?).ok()
     }
 
+    /// The entry that a part of a block mirrors.
+    fn mirror(&self, group: GroupId, part: u32) -> Option<u32> {
+        let entry = self.mirrors.get(index(group.get()))?.get(index(part))?;
+        (*entry != FREE).then_some(*entry)
+    }
+
     /// The entry of a part of a page.
     fn entry(&self, place: Place, page: PageId, part: u32) -> Result<u32, PlanError> {
         let pages = self.geometry.pool(place.pages).map_or(0, |pool| pool.blocks());
@@ -260,6 +260,38 @@ impl PageMap {
                 })
             }
             Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses a block that mirrors pages of another group, or that its pool does not have.
+    fn check_mirrored(&self, place: Place, block: HostBlockId, page: PageId) -> Result<(), PlanError> {
+        let refused = self.check_owner(place, place.blocks, block.get(), || block.to_string());
+        refused.map_err(|error| {
+            let owners = self.owners.get(index(place.blocks.get()));
+            let owner = owners.and_then(|owners| owners.get(index(block.get())));
+            let owner = owner.and_then(|owner| Place::of(&self.geometry, GroupId::new(owner.group)).ok());
+            let Some(other) = owner else { return error };
+            let first = block.get().saturating_mul(other.block_parts());
+            let mut parts = first..first.saturating_add(other.block_parts());
+            let entry = parts.find_map(|part| self.mirror(other.group, part));
+            entry.map_or(error, |entry| self.block_mapped(place, (other, entry), block, page))
+        })
+    }
+
+    /// Why `block` cannot mirror `wanted`: it mirrors the page of another entry, maybe of another group.
+    fn block_mapped(
+        &self,
+        place: Place,
+        (owner, entry): (Place, u32),
+        block: HostBlockId,
+        wanted: PageId,
+    ) -> PlanError {
+        let name = |group| self.geometry.group_name(group);
+        PlanError::BlockMapped {
+            group: name(place.group),
+            block: block.to_string(),
+            page: format!("{} of group `{}`", owner.page_of(entry), name(owner.group)),
+            wanted: wanted.to_string(),
         }
     }
 
