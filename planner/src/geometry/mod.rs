@@ -211,8 +211,13 @@ impl fmt::Display for Geometry {
         for pool in &self.pools {
             writeln!(f, "{pool}")?;
         }
-        for group in &self.groups {
-            writeln!(f, "{group}")?;
+        for (id, group) in (0..).map(GroupId::new).zip(&self.groups) {
+            write!(f, "{group}")?;
+            for (memory, word) in [(Memory::Host, "blocks"), (Memory::Device, "pages")] {
+                let Some(side) = self.main_side(id, memory) else { continue };
+                write!(f, ", {word} of {} rows", side.rows)?;
+            }
+            writeln!(f)?;
         }
         Ok(())
     }
