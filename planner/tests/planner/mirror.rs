@@ -34,13 +34,14 @@ fn bindings_are_encoded_as_documented() {
     assert_eq!((head.jobs, head.units, head.changes, table.len()), (1, 0, 0, HEADER_BYTES + ROW_JOB_BYTES));
     let longs = [0, 8, 16, 24].map(|at| u64_at(&table, HEADER_BYTES + at));
     assert_eq!(longs, [0x10_0000, 0x20_0000, 0x30_0000, 0x40_0000]);
-    let words: Vec<u32> = (0..8).map(|i| u32_at(&table, HEADER_BYTES + 32 + i * 4)).collect();
-    let [route, capacity, requests, slot_bytes, page_slots, tokens_per_row, map, null_page] = words[..]
+    let words: Vec<u32> = (0..12).map(|i| u32_at(&table, HEADER_BYTES + 32 + i * 4)).collect();
+    let [route, capacity, requests, slot_bytes, page_slots, tokens_per_row, map, null_page, ..] = words[..]
     else {
-        panic!("eight words")
+        panic!("twelve words")
     };
     assert_eq!((capacity, requests, slot_bytes), (48, 5, 4));
     assert_eq!((page_slots, tokens_per_row, map, null_page), (8, 4, 0, 0));
+    assert_eq!(words[8..], [2, 2, 0, 0], "rows of a map entry and of a block, flags, the reserved word");
     let route = one.geometry.routes()[route as usize];
     assert_eq!((route.source.blocks, route.destination.blocks, route.layers), (6, 4, 3));
     let arrays: Vec<Region> = plan.arrays().collect();

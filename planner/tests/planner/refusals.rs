@@ -186,7 +186,7 @@ fn groups_that_are_missing_twice_or_foreign() {
 fn capacities_are_kept_and_a_full_plan_stays_usable() {
     let three = Three::new();
     for (jobs, list_entries, error) in [
-        (3, 8, PlanError::Capacity { what: "jobs", needed: 4, capacity: 3 }),
+        (2, 8, PlanError::Capacity { what: "jobs", needed: 3, capacity: 2 }),
         (0, 8, PlanError::Capacity { what: "jobs", needed: 1, capacity: 0 }),
     ] {
         let mut plan = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs, list_entries });
@@ -194,17 +194,22 @@ fn capacities_are_kept_and_a_full_plan_stays_usable() {
         assert_eq!(lift(&three, &mut plan, prompt(6), GOOD, TailRows::Whole), Err(error));
         assert_eq!(encoded(&plan), before);
     }
-    // Lists hold the full pages, where there are several of them.
+    // Lists hold the pages that are copied whole, where there are several of them: the tail too, in this mode.
     let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
     let one = One::new(&layout, 1, 8, 8, PagedLift::All);
-    let capacity = PlanCapacity { jobs: 4, list_entries: 2 };
+    let capacity = PlanCapacity { jobs: 4, list_entries: 3 };
     let mut plan = RestorePlan::new(one.geometry.clone(), capacity);
     let (blocks, page) = (hosts(&[0, 1, 2, 3]), pages(&[0, 1, 2, 3]));
     let groups = |count: usize| [ImportGroup::new(one.group, &blocks[..count], &page[..count])];
-    let full = PlanError::Capacity { what: "block list entries", needed: 3, capacity: 2 };
+    let full = PlanError::Capacity { what: "block list entries", needed: 4, capacity: 3 };
     assert_eq!(plan.lift(&import(prompt(13), &groups(4)), TailRows::Whole), Err(full));
     plan.lift(&import(prompt(9), &groups(3)), TailRows::Whole).unwrap();
+    assert_eq!(plan.jobs(), 1);
     assert!(encoded(&plan).len() <= plan.table_bytes());
+    // Exact rows of a tail are a job of their own.
+    plan.clear();
+    plan.lift(&import(prompt(13), &groups(4)), TailRows::Exact).unwrap();
+    assert_eq!(plan.jobs(), 2);
 }
 
 #[test]

@@ -192,18 +192,29 @@ fn groups() {
 #[test]
 fn case_06_and_24_sides_that_do_not_hold_the_same_rows() {
     let layouts = [
-        (PagedLayout::builder(2).segment("row", 32), "rows per block is 4 on the host and 2 on the device"),
+        (
+            PagedLayout::builder(3).segment("row", 16),
+            "rows per block is 4 at the source and 3 at the destination",
+        ),
+        (
+            PagedLayout::builder(12).segment("row", 4),
+            "rows per block is 4 at the source and 12 at the destination",
+        ),
+        (
+            PagedLayout::builder(2).segment("row", 32),
+            "the list of segments is row×16B at the source and row×32B at the destination",
+        ),
         (
             PagedLayout::builder(8).tokens_per_row(2).segment("row", 16),
-            "tokens_per_row is 1 on the host and 2 on the device",
+            "tokens_per_row is 1 at the source and 2 at the destination",
         ),
         (
             PagedLayout::builder(4).segment("row", 15),
-            "the list of segments is row×16B on the host and row×15B on the device",
+            "the list of segments is row×16B at the source and row×15B at the destination",
         ),
         (
             PagedLayout::builder(4).segment("k", 8).segment("v", 8),
-            "the list of segments is row×16B on the host and k×8B, v×8B on the device",
+            "the list of segments is row×16B at the source and k×8B, v×8B at the destination",
         ),
     ];
     for (layout, words) in layouts {

@@ -18,7 +18,7 @@ fn a_restore_plan_reads_well_and_serialises() {
     let lists =
         three.lists((&blocks[..3], &page[..1]), (&blocks[3..6], &page[1..4]), (&blocks[6..], &page[4..]));
     plan.lift(&import(hybrid(10), &lists), TailRows::ExactZeroed).unwrap();
-    let expected = "host to device: 6 jobs, 16 units, 1216 B
+    let expected = "host to device: 6 jobs, 14 units, 1216 B
   copy `tail`: 1 block, rows 0..1, 2 layers
   zero `tail`: 1 block, rows 1..4, 2 layers
   copy `all`: 2 blocks, rows 0..4, 2 layers
@@ -29,7 +29,7 @@ fn a_restore_plan_reads_well_and_serialises() {
     let summary = serde_json::to_value(plan.summary()).unwrap();
     assert_eq!(
         (&summary["direction"], &summary["units"], &summary["bytes"]),
-        (&json!("host to device"), &json!(16), &json!(1216))
+        (&json!("host to device"), &json!(14), &json!(1216))
     );
     assert_eq!(
         summary["jobs"][2],
@@ -56,8 +56,8 @@ fn a_geometry_lists_pools_and_groups() {
     for line in [
         "pool `host`: 8 blocks in host memory, 1 extents",
         "pool `device`: 8 blocks in device memory, 1 extents",
-        "group `tail`: Paged, 2 layers × 4 rows, lands Host, lifts Tail",
-        "group `state`: State, 2 layers × 1 rows, lands Host, lifts State",
+        "group `tail`: Paged, 2 layers, lands Host, lifts Tail, blocks of 4 rows, pages of 4 rows",
+        "group `state`: State, 2 layers, lands Host, lifts State, blocks of 1 rows, pages of 1 rows",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} in\n{text}");
     }
@@ -98,6 +98,6 @@ fn spans_and_layouts_read_well_and_serialise() {
     let layout = serde_json::to_value(PagedLayout::indexer_fp8(64).unwrap()).unwrap();
     assert_eq!(
         layout["segments"][1],
-        json!({"name": "scale", "offset": 8192, "row_bytes": 4, "row_stride": 4})
+        json!({"name": "scale", "region": 0, "offset": 8192, "row_bytes": 4, "row_stride": 4})
     );
 }

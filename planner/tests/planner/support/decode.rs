@@ -42,7 +42,7 @@ pub fn u64_at(table: &[u8], at: usize) -> u64 {
 
 pub const HEADER_BYTES: usize = 48;
 pub const PAGE_JOB_BYTES: usize = 32;
-pub const ROW_JOB_BYTES: usize = 64;
+pub const ROW_JOB_BYTES: usize = 80;
 
 pub fn header(table: &[u8]) -> Header {
     assert_eq!(u32_at(table, 44), 0, "the reserved word");
@@ -68,12 +68,13 @@ pub fn changes(table: &[u8]) -> Vec<(u32, i32)> {
         .collect()
 }
 
-/// Where `block` of `layer` begins, as kernels compute it.
-fn block_address(geometry: &Geometry, side: &abi::Side, layer: u32, block: u32) -> u64 {
+/// Where a region of `block` of `layer` begins, as kernels compute it. `region` is its first base, counted from the
+/// layer's.
+fn block_address(geometry: &Geometry, side: &abi::Side, layer: u32, block: u32, region: u32) -> u64 {
     assert!(block < side.blocks, "block {block} of {}", side.blocks);
     let extent = block / side.blocks_per_extent;
-    assert!(extent < side.layer_bases);
-    let base = geometry.bases()[(side.bases + layer * side.layer_bases + extent) as usize];
+    assert!(region + extent < side.layer_bases);
+    let base = geometry.bases()[(side.bases + layer * side.layer_bases + region + extent) as usize];
     base + u64::from(block % side.blocks_per_extent) * side.block_stride
 }
 
@@ -103,16 +104,21 @@ pub fn units(geometry: &Geometry, table: &[u8]) -> Vec<Unit> {
         let route = geometry.routes()[route as usize];
         for (source, destination) in pairs {
             for layer in 0..route.layers {
-                let to = block_address(geometry, &route.destination, layer, destination);
                 let zero = flags & abi::job::ZERO != 0;
-                let from = (!zero).then(|| block_address(geometry, &route.source, layer, source));
                 for segment in route.first_segment..route.first_segment + route.segments {
                     let pair = geometry.segments()[segment as usize];
-                    let to = to
-                        + pair.destination_offset
+                    let to = block_address(
+                        geometry,
+                        &route.destination,
+                        layer,
+                        destination,
+                        pair.destination_base,
+                    ) + pair.destination_offset
                         + u64::from(destination_row) * u64::from(pair.destination_stride);
-                    let from = from.map(|from| {
-                        from + pair.source_offset + u64::from(source_row) * u64::from(pair.source_stride)
+                    let from = (!zero).then(|| {
+                        block_address(geometry, &route.source, layer, source, pair.source_base)
+                            + pair.source_offset
+                            + u64::from(source_row) * u64::from(pair.source_stride)
                     });
                     push_units(&pair, from, to, rows, &mut units);
                 }
