@@ -91,15 +91,15 @@ impl GeometryBuilder {
         };
         // A group that fails leaves sides behind that nothing names: they are taken back.
         let (sides, tables) = (self.sides.len(), self.tables.lengths());
-        let added = self.add_main(group, id, &spec).inspect_err(|_| {
+        let added = self.add_main(group, id, &spec).and_then(|group| {
+            let entries = group.map_first.checked_add(group.map_entries);
+            Ok((group, entries.ok_or(GeometryError::Overflow { place: name, what: "the page map" })?))
+        });
+        let (group, map_entries) = added.inspect_err(|_| {
             self.sides.truncate(sides);
             self.tables.truncate(tables);
-        });
-        let group = added?;
-        self.map_entries = group
-            .map_first
-            .checked_add(group.map_entries)
-            .ok_or_else(|| GeometryError::Overflow { place: name.clone(), what: "the page map" })?;
+        })?;
+        self.map_entries = map_entries;
         self.groups.push(group);
         Ok(GroupKey::new(id, self.stamp))
     }
@@ -141,7 +141,7 @@ impl GeometryBuilder {
         to: SideKey<K>,
     ) -> Result<RouteKey<D, K>, GeometryError> {
         let index =
-            self.add_route::<D>((from.index, from.geometry), (to.index, to.geometry), Blocks::Paired)?;
+            self.add_route::<D>((from.index, from.geometry), (to.index, to.geometry), Blocks::of(K::KIND))?;
         Ok(RouteKey::new(index, self.stamp))
     }
 
@@ -222,8 +222,9 @@ impl GeometryBuilder {
                     Ok::<_, GeometryError>(End { index, side, pool: pool_of(pools, &name, side.pool)? })
                 };
                 let (host, device) = (end(host)?, end(device)?);
-                let down = route::encode(&name, layers, &host, &device, Blocks::Paired, tables)?;
-                let up = route::encode(&name, layers, &device, &host, Blocks::Paired, tables)?;
+                let blocks = Blocks::of(K::KIND);
+                let down = route::encode(&name, layers, &host, &device, blocks, tables)?;
+                let up = route::encode(&name, layers, &device, &host, blocks, tables)?;
                 (group.to_device, group.to_host) = (Some(down), Some(up));
                 // An entry for each page, or for each part of it that has a block of its own.
                 let parts = device.side.rows.checked_div(device.side.rows.min(host.side.rows)).unwrap_or(1);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pagelift_abi as abi;
 
 use super::Tables;
+use super::group::GroupKind;
 use super::pool::Pool;
 use super::side::{Side, alignment_of};
 use crate::error::{GeometryError, segment_words};
@@ -69,10 +70,22 @@ pub(crate) struct End<'a> {
 /// What the blocks of a route's ends must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocks {
+    /// As many rows: in which slot of a ring a token lies depends on their number.
+    Equal,
     /// Rows that differ by a power of two: logical blocks and kernel pages.
     Paired,
     /// The destination is one block of any number of rows.
     Compact,
+}
+
+impl Blocks {
+    /// What the blocks of two sides of a group must have in common.
+    pub const fn of(kind: GroupKind) -> Self {
+        match kind {
+            GroupKind::Paged => Self::Paired,
+            GroupKind::Ring | GroupKind::State => Self::Equal,
+        }
+    }
 }
 
 /// Refuses sides that do not hold the same rows.
@@ -88,7 +101,12 @@ fn check_agree(
     let (from, to) = (source.side, destination.side);
     let (low, high) = (from.rows.min(to.rows), from.rows.max(to.rows));
     let paired = high.checked_rem(low) == Some(0) && high.checked_div(low).is_some_and(u32::is_power_of_two);
-    if blocks == Blocks::Paired && !paired {
+    let fits = match blocks {
+        Blocks::Equal => low == high,
+        Blocks::Paired => paired,
+        Blocks::Compact => true,
+    };
+    if !fits {
         return differ("rows per block", from.rows.to_string(), to.rows.to_string());
     }
     if blocks == Blocks::Compact && destination.pool.blocks() != 1 {
