@@ -14,7 +14,7 @@ impl<D: Direction> PagePlan<D> {
     ///
     /// Where rows per block differ, both lists are read as one row of rows after another: two blocks of 128 fill four
     /// pages of 64, and 160 tokens need two blocks but three pages. One side's last block may then be used in part, as
-    /// far as the other side goes.
+    /// far as the other side goes; a block that would not be used at all is refused.
     ///
     /// # Errors
     /// Where the lists do not fit each other, an id is out of range, a row is written twice or read and written, a block
@@ -27,21 +27,20 @@ impl<D: Direction> PagePlan<D> {
     ) -> Result<(), PlanError> {
         let mark = self.mark();
         let way = self.way(route)?;
-        let count =
-            |blocks: usize, rows: u32| u64::try_from(blocks).unwrap_or(u64::MAX).saturating_mul(rows.into());
-        let from = count(sources.len(), way.1.source_rows);
-        let to = count(destinations.len(), way.1.destination_rows);
-        let largest = u64::from(way.1.source_rows.max(way.1.destination_rows));
-        if from.abs_diff(to) >= largest {
-            let needed = from.div_ceil(u64::from(way.1.destination_rows.max(1)));
+        let length = |blocks: usize| u64::try_from(blocks).unwrap_or(u64::MAX);
+        let (from, to) = (length(sources.len()), length(destinations.len()));
+        let rows_of = [way.1.source_rows, way.1.destination_rows].map(|rows| u64::from(rows.max(1)));
+        let [available, room] = [from.saturating_mul(rows_of[0]), to.saturating_mul(rows_of[1])];
+        let rows = available.min(room);
+        if [from, to] != rows_of.map(|block| rows.div_ceil(block)) {
             return Err(PlanError::ListLength {
                 group: self.geometry.group_name(way.1.group),
                 list: "destinations",
-                expected: needed,
-                found: u64::try_from(destinations.len()).unwrap_or(u64::MAX),
+                expected: available.div_ceil(rows_of[1]),
+                found: to,
             });
         }
-        let run = Rows { first_step: [0, 0], count: from.min(to), claimed: false };
+        let run = Rows { first_step: [0, 0], count: rows, claimed: false };
         self.add_run(way, sources, destinations, run).inspect_err(|_| self.rewind(mark))
     }
 
