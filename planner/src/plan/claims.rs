@@ -6,11 +6,12 @@
 use crate::geometry::Geometry;
 use crate::id::{GroupId, PoolId};
 
-/// Rows `first..end` of one block.
+/// Rows `first..end` of one block, as one side of its group counts them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     pub pool: PoolId,
     pub block: u32,
+    pub side: u32,
     pub group: GroupId,
     pub first: u32,
     pub end: u32,
@@ -107,6 +108,8 @@ impl Claims {
 
     /// Claims rows of a block.
     pub fn claim(&mut self, claim: Claim, usage: Use) -> Result<(), Conflict> {
+        // No rows at all are neither read nor written, and may come any number of times.
+        let usage = if claim.first < claim.end { usage } else { Use::Hold };
         let number = u32::try_from(self.records.len()).unwrap_or(END);
         let Some(stamp) = stamp_of(&mut self.stamps, claim.pool, claim.block) else {
             return Err(Conflict::OutOfRange);
@@ -124,7 +127,9 @@ impl Claims {
             let mut at = previous;
             // A block is rarely claimed more than twice (its rows, and zeros after them).
             while let Some(record) = usize::try_from(at).ok().and_then(|at| self.records.get(at)) {
-                let meet = record.claim.first < claim.end && claim.first < record.claim.end;
+                let rows_meet = record.claim.first < claim.end && claim.first < record.claim.end;
+                // Where rows of two sides lie in one block is not compared: they may be the same bytes.
+                let meet = rows_meet || record.claim.side != claim.side;
                 match (record.usage, usage) {
                     (Use::Write, Use::Write) if meet => return Err(Conflict::WrittenTwice),
                     (Use::Read, Use::Write) | (Use::Write, Use::Read) if meet => {

@@ -211,9 +211,9 @@ impl<D: Direction> PagePlan<D> {
         rows: Range<u32>,
         usage: Use,
     ) -> Result<(), PlanError> {
-        let side = self.geometry.side_at(side).ok_or(PlanError::ForeignKey)?;
-        let (pool, group, memory) = (side.pool, side.group, side.memory);
-        let claim = Claim { pool, block, group, first: rows.start, end: rows.end };
+        let own = self.geometry.side_at(side).ok_or(PlanError::ForeignKey)?;
+        let (pool, group, memory) = (own.pool, own.group, own.memory);
+        let claim = Claim { pool, block, side, group, first: rows.start, end: rows.end };
         self.claims.claim(claim, usage).map_err(|conflict| {
             let group = self.geometry.group_name(group);
             let words = block_words(memory, block);
