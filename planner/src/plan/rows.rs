@@ -8,13 +8,13 @@ use pagelift_abi as abi;
 use serde::{Deserialize, Serialize};
 
 use super::binding::RowBinding;
-use super::direction::{DeviceToHost, Direction};
+use super::direction::{DeviceToHost, Direction, block_words};
 use super::gather::no_route;
 use super::map::PageMap;
 use super::pages::capacity_error;
 use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
 use crate::error::PlanError;
-use crate::geometry::{CompactRouteKey, Geometry, GroupKey, HasRows, Region, RouteKey};
+use crate::geometry::{CompactRouteKey, Geometry, GroupKey, HasRows, Region, Route, RouteKey};
 use crate::quantity::Bytes;
 
 /// Room of a row plan and of its table.
@@ -111,8 +111,9 @@ impl<D: Direction> RowPlan<D> {
     /// (row `r % rows` of block `r / rows`), which goes to row `i`. Negative entries leave their row alone.
     ///
     /// # Errors
-    /// Where the key is of another geometry or bound already, the list has room for more entries than the buffer has
-    /// rows, an address is null or misaligned, or no more bindings fit. The plan is then as it was.
+    /// Where the key is of another geometry or bound already, another binding writes to the buffer or one reads it, the
+    /// list has room for more entries than the buffer has rows, an address is null or misaligned, or no more bindings
+    /// fit. The plan is then as it was.
     pub fn gather_rows<K: HasRows>(
         &mut self,
         route: CompactRouteKey<D, K>,
@@ -128,6 +129,7 @@ impl<D: Direction> RowPlan<D> {
         if self.jobs.iter().any(|job| job.route == key.index) {
             return Err(PlanError::GroupTwice { group: name });
         }
+        self.check_buffers(&way, target, &name)?;
         binding.check(&name)?;
         let wrong = |what: String| Err(PlanError::Binding { group: name.clone(), what });
         let source = self.geometry.side_at(way.source).ok_or(PlanError::ForeignKey)?;
@@ -187,6 +189,33 @@ impl<D: Direction> RowPlan<D> {
             reserved: 0,
         });
         self.bindings.push(binding);
+        Ok(())
+    }
+
+    /// Refuses a compact buffer that another binding writes, or that one of them reads: it is one block, which no page
+    /// map gives to one of them.
+    fn check_buffers(&self, way: &Route, target: Target, group: &Arc<str>) -> Result<(), PlanError> {
+        let pools = |way: &Route| {
+            [way.source, way.destination].map(|side| self.geometry.side_at(side).map(|side| side.pool))
+        };
+        let block = || block_words(D::DESTINATION, 0);
+        let [source, buffer] = pools(way);
+        let compact = matches!(target, Target::Compact);
+        if compact && source == buffer {
+            return Err(PlanError::Overlap { group: group.clone(), block: block() });
+        }
+        for job in self.jobs.iter().filter(|job| compact || job.flags & abi::row_job::COMPACT != 0) {
+            let Some([other_source, other_buffer]) = self.geometry.way(job.route).as_ref().map(pools) else {
+                continue;
+            };
+            if other_buffer == buffer {
+                let (first, end) = (0, way.destination_rows);
+                return Err(PlanError::WrittenTwice { group: group.clone(), block: block(), first, end });
+            }
+            if other_source == buffer || other_buffer == source {
+                return Err(PlanError::Overlap { group: group.clone(), block: block() });
+            }
+        }
         Ok(())
     }
 }
