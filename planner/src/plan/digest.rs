@@ -70,8 +70,8 @@ impl DigestPlan {
     /// Adds the first `rows` rows of a list of host blocks.
     ///
     /// # Errors
-    /// Where the side lies on the device, the list has fewer rows, an id is out of range, or the table is full. The plan
-    /// is then as it was.
+    /// Where the side lies on the device, the list has fewer rows, an id is out of range, rows need more than 32 bits, or
+    /// the table is full. The plan is then as it was.
     pub fn host<K: Kind>(
         &mut self,
         side: DigestKey<K>,
@@ -84,8 +84,8 @@ impl DigestPlan {
     /// Adds the first `rows` rows of a list of pages.
     ///
     /// # Errors
-    /// Where the side lies on the host, the list has fewer rows, an id is out of range, or the table is full. The plan
-    /// is then as it was.
+    /// Where the side lies on the host, the list has fewer rows, an id is out of range, rows need more than 32 bits, or
+    /// the table is full. The plan is then as it was.
     pub fn device<K: Kind>(
         &mut self,
         side: DigestKey<K>,
@@ -109,7 +109,7 @@ impl DigestPlan {
         let side = geometry.side_at(way.source).ok_or(PlanError::ForeignKey)?;
         let group = geometry.group_name(way.group);
         if side.memory != memory {
-            return Err(PlanError::NoRoute { group, side: memory.name(), direction: "to be digested" });
+            return Err(PlanError::NoRoute { group, side: memory.name(), direction: "into a digest" });
         }
         let block_rows = u64::from(way.source_rows);
         let full = rows.checked_div(block_rows).unwrap_or(0);
@@ -118,6 +118,10 @@ impl DigestPlan {
         let found = u64::try_from(blocks.len()).unwrap_or(u64::MAX);
         if needed > found {
             return Err(PlanError::ListLength { group, list: "blocks to digest", expected: needed, found });
+        }
+        // Kernels count rows through all blocks of a list.
+        if u32::try_from(rows).is_err() {
+            return Err(capacity_error("rows of one digest", rows, u32::MAX));
         }
         let pool = geometry.pool(side.pool);
         let limit = pool.map_or(0, |pool| pool.blocks());
