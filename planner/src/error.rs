@@ -167,12 +167,12 @@ pub enum GeometryError {
         /// The pool's memory.
         found: &'static str,
     },
-    /// A side has one base for each layer and extent.
-    #[error("{place}: expected {expected} bases (one for each layer and extent), found {found}")]
+    /// A side has one base for each layer, region and extent.
+    #[error("{place}: expected {expected} bases (one for each layer, region and extent), found {found}")]
     Bases {
         /// The group and side.
         place: Arc<str>,
-        /// Layers × extents.
+        /// Layers × regions × extents.
         expected: u64,
         /// Bases given.
         found: u64,

@@ -22,10 +22,12 @@ pub struct Import<'a> {
 ///
 /// | group | host blocks | pages |
 /// |---|---|---|
-/// | paged, lifts the tail | one for each page up to the writable one | the writable one |
-/// | paged, lifts all | the same | one for each host block |
+/// | paged, lifts the tail | all up to that of `resume_at` | the writable one |
+/// | paged, lifts all | the same | all up to the writable one |
 /// | ring or state, lifts its state | one | one |
 /// | lifts nothing | any | any |
+///
+/// Where host blocks are larger than pages, a tail is the last block's: its pages up to the writable one.
 #[derive(Clone, Copy, Debug)]
 pub struct ImportGroup<'a> {
     pub(crate) group: GroupId,

@@ -148,11 +148,11 @@ fn groups() {
         ),
         (
             &|g| g.layers = 3,
-            "group `main`, host side: expected 3 bases (one for each layer and extent), found 2",
+            "group `main`, host side: expected 3 bases (one for each layer, region and extent), found 2",
         ),
         (
             &|g| g.layers = u32::MAX,
-            "group `main`, host side: expected 4294967295 bases (one for each layer and extent), found 2",
+            "group `main`, host side: expected 4294967295 bases (one for each layer, region and extent), found 2",
         ),
         (
             &|g| g.host.as_mut().unwrap().pool = g.device.as_ref().unwrap().pool,
