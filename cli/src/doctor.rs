@@ -56,6 +56,5 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
     for finding in &found.findings {
         table.add_row([finding.what, &finding.found]);
     }
-    println!("{table}");
-    Ok(())
+    report::say(&table)
 }

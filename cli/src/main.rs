@@ -7,6 +7,7 @@
 //! | [`restore`] | the main job: plan, land, lift, mirror, seal, verify |
 //! | [`doctor`] | what can this machine do? |
 //! | [`args`], [`progress`], [`report`] | how does a person or a program talk to it? |
+#![forbid(unsafe_code)]
 
 mod args;
 mod doctor;
@@ -25,7 +26,9 @@ use args::{Args, Command};
 fn main() -> ExitCode {
     let args = Args::parse();
     let done = match &args.command {
-        Command::Restore(command) => restore::command(command),
+        Command::Restore(command) => restore::command(command).map_err(Failure::from).and_then(|report| {
+            if command.json { report::print_json(&report) } else { report::print_table(&report) }
+        }),
         Command::Doctor(command) => doctor::command(command),
     };
     match done {

@@ -1,5 +1,8 @@
 //! What a run did, for a person and for a program.
 
+use std::fmt;
+use std::io::{self, Write};
+
 use comfy_table::{Table, presets};
 use pagelift::import::PromptSpan;
 use pagelift::quantity::Tokens;
@@ -140,12 +143,11 @@ impl Report {
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value);
     let text = text.map_err(|error| Failure { message: error.to_string(), code: crate::exit::FAILED })?;
-    println!("{text}");
-    Ok(())
+    say(&text)
 }
 
 /// Prints a restore for a person.
-pub fn print_table(report: &Report) {
+pub fn print_table(report: &Report) -> Result<(), Failure> {
     let r = report;
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["restored", r.model.as_str()]);
@@ -165,16 +167,19 @@ pub fn print_table(report: &Report) {
     row(
         "lift",
         format!(
-            "{} in {} jobs and {} units, {} launch ({})",
+            "{} in {} and {}, {} ({})",
             bytes(r.bytes_lifted),
-            r.jobs,
-            r.units,
-            r.lift_launches,
+            count(r.jobs as u64, "job"),
+            count(r.units.into(), "unit"),
+            count(r.lift_launches, "launch"),
             r.mode
         ),
     );
     if r.generated_tokens > 0 {
-        row("generated", format!("{} tokens in {} steps", r.generated_tokens, r.steps));
+        row(
+            "generated",
+            format!("{} in {}", count(r.generated_tokens.into(), "token"), count(r.steps, "step")),
+        );
         row(
             "mirror",
             format!(
@@ -182,13 +187,33 @@ pub fn print_table(report: &Report) {
                 r.rows_mirrored, r.mirror_launches, r.rows_skipped, r.bad_entries
             ),
         );
-        row("checkpoints", format!("{} in {} launches", bytes(r.bytes_checkpointed), r.checkpoint_launches));
-        row("sealed", format!("{} pages", r.pages_sealed));
+        row(
+            "checkpoints",
+            format!("{} in {}", bytes(r.bytes_checkpointed), count(r.checkpoint_launches, "launch")),
+        );
+        row("sealed", count(r.pages_sealed, "page"));
     }
     row("verified", format!("every one of {} of pools", bytes(r.bytes_verified)));
     row("backend", format!("{} ({})", r.backend, r.backend_reason));
     row("time", format!("{:.1} s, filling and comparing included", r.seconds));
-    println!("{table}");
+    say(&table)
+}
+
+/// Prints a result. A reader that has seen enough is no failure.
+pub fn say(text: &impl fmt::Display) -> Result<(), Failure> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let message = format!("the result cannot be printed: {error}");
+            Err(Failure { message, code: crate::exit::FAILED })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// So many of something.
+fn count(count: u64, word: &str) -> String {
+    let plural = if word.ends_with("ch") { "es" } else { "s" };
+    format!("{count} {word}{}", if count == 1 { "" } else { plural })
 }
 
 /// Bytes, as a person reads them.

@@ -110,24 +110,27 @@ pub fn unregistered_memory<S: Subject>() {
         let ids = [Memory::Host, Memory::Device].map(|place| memory.allocate(&backend, place, 64).unwrap());
         (ids[0], ids[1])
     };
+    let one_slot = slots(1);
     let address = |it: &Fixture<S>, id| it.world.memory.region(id).unwrap().address();
     let image = it.world.image();
     for slots in [8, u64::MAX - 127, address(&it, host), address(&it, device) + 8] {
         let mut bad = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM);
         bad.bind(it.key, RowBinding::new(slots, 8)).unwrap();
+        let mut launcher = Launcher::bind(S::backend(1), &it.world.memory, &mut bad, one_slot).unwrap();
         it.map(&mut bad, 2, 0).unwrap();
-        let error = it.stage(&mut bad).unwrap_err();
+        let error = launcher.stage(&it.world.memory, &mut bad).unwrap_err();
         assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
         assert_eq!(bad.page_map().pending().len(), 1, "its changes are still to be staged");
     }
     let mut late = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM);
     late.bind(it.key, RowBinding::new(address(&it, device), 8)).unwrap();
-    let ticket = it.stage(&mut late).unwrap();
+    let mut launcher = Launcher::bind(S::backend(1), &it.world.memory, &mut late, one_slot).unwrap();
+    let ticket = launcher.stage(&it.world.memory, &mut late).unwrap();
     it.world.memory.release(device).unwrap();
-    let error = it.launcher.launch(&mut it.world.memory).unwrap_err();
+    let error = launcher.launch(&mut it.world.memory).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
     it.world.assert_is(&image);
-    assert_eq!(it.launcher.state(ticket), TicketState::Pending);
+    assert_eq!(launcher.state(ticket), TicketState::Pending);
     it.stage(&mut plan).unwrap();
     it.launch(&[(0, 1)]);
 }
@@ -194,7 +197,9 @@ impl<B: Backend> Backend for Failing<B> {
 
     fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
         match self.fails.get() {
-            Some(Call::Allocate(most)) if bytes <= most => self.inner.allocate(place, bytes - 1),
+            Some(Call::Allocate(most)) if (1..=most).contains(&bytes) => {
+                self.inner.allocate(place, bytes - 1)
+            }
             _ => self.inner.allocate(place, bytes),
         }
     }

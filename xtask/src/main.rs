@@ -1,4 +1,5 @@
 //! Tasks of the repository. `cargo xtask --help` lists them.
+#![forbid(unsafe_code)]
 
 mod hash;
 mod process;

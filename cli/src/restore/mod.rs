@@ -35,7 +35,7 @@ use crate::args;
 use crate::manifest::{Footprint, Manifest, ManifestError, mix};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer, ReferenceError};
-use crate::report::{self, Report};
+use crate::report::Report;
 use crate::{Failure, exit};
 pub use generate::Generated;
 pub use import::Lifted;
@@ -73,10 +73,23 @@ pub enum RestoreError {
         /// Bytes that the system has left.
         available: u64,
     },
-    /// A pool has no block left for the next token.
+    /// A pool has too few free blocks for the tokens that were asked for.
     #[error(
-        "pool `{pool}` has no free block for token {position}; give it more blocks, or generate fewer tokens"
+        "{tokens} more tokens need {needed} free blocks of pool `{pool}`, which has {free}; give it more blocks, or \
+         generate fewer tokens"
     )]
+    PoolTooSmall {
+        /// The pool.
+        pool: String,
+        /// Tokens to generate.
+        tokens: u64,
+        /// Blocks that they need at most.
+        needed: u64,
+        /// Blocks that no group has.
+        free: u64,
+    },
+    /// A pool has no block left for the next token, though there seemed to be enough.
+    #[error("pool `{pool}` has no free block for token {position}")]
     PoolExhausted {
         /// The pool.
         pool: String,
@@ -117,7 +130,7 @@ impl From<RestoreError> for Failure {
     fn from(error: RestoreError) -> Self {
         use pagelift::Error;
         let code = match &error {
-            RestoreError::Manifest(_) | RestoreError::PoolExhausted { .. } => exit::USAGE,
+            RestoreError::Manifest(_) | RestoreError::PoolTooSmall { .. } => exit::USAGE,
             RestoreError::TooLittleMemory { .. }
             | RestoreError::Reference(ReferenceError::OutOfMemory { .. })
             | RestoreError::Pagelift(
@@ -132,18 +145,8 @@ impl From<RestoreError> for Failure {
 }
 
 /// `pagelift restore`.
-pub fn command(args: &args::Restore) -> Result<(), Failure> {
+pub fn command(args: &args::Restore) -> Result<Report, RestoreError> {
     let options = Options { mode: args.mode.into(), generate: args.generate, seed: args.seed };
-    let report = load_and_run(args, options)?;
-    if args.json {
-        report::print_json(&report)
-    } else {
-        report::print_table(&report);
-        Ok(())
-    }
-}
-
-fn load_and_run(args: &args::Restore, options: Options) -> Result<Report, RestoreError> {
     let manifest = Manifest::load(&args.manifest)?;
     let opened = open(args.backend.into())?;
     let progress = Progress::new(args.json);
@@ -161,6 +164,7 @@ pub fn run<B: Backend>(
 ) -> Result<Report, RestoreError> {
     let started = Instant::now();
     check_memory(manifest.footprint())?;
+    pages::check_room(manifest, options.generate)?;
     let backend = &backend;
     let mut world = World::new(manifest, backend)?;
     let mut model = Model::new(manifest, options.seed);

@@ -9,6 +9,34 @@ use pagelift::quantity::{Rows, Tokens};
 use super::RestoreError;
 use crate::manifest::{Family, Group, Lift, Manifest, Pool};
 
+/// Refuses more tokens than the pools have room for, before anything is allocated.
+pub fn check_room(manifest: &Manifest, tokens: u32) -> Result<(), RestoreError> {
+    let Some(steps) = tokens.checked_sub(1) else { return Ok(()) };
+    let span = manifest.span();
+    // The last step's drafts may reach past the last token that is kept.
+    let reach = u64::from(steps).saturating_add(manifest.speculative_tokens().into());
+    let last = span.resume_at.saturating_add(reach);
+    let pages = (last / u64::from(span.block_tokens.max(1))).saturating_sub(span.tail_page());
+    let grows = |group: &&Group| {
+        matches!(group.shape.family, Family::Tokens { .. })
+            && GroupPages::after_import(manifest, group).is_some()
+    };
+    for pool in manifest.pools() {
+        let takes = |group: &Group| {
+            let device = group.device.as_ref().is_some_and(|side| side.pool.index == pool.index);
+            let host = group.host.as_ref().is_some_and(|side| side.pool.index == pool.index);
+            u64::from(device) + u64::from(host && group.mirror)
+        };
+        let groups: u64 = manifest.groups().iter().filter(grows).map(takes).sum();
+        let (needed, free) = (groups.saturating_mul(pages), manifest.spare_blocks(pool).len() as u64);
+        if needed > free {
+            let (pool, tokens) = (pool.name.clone(), u64::from(tokens));
+            return Err(RestoreError::PoolTooSmall { pool, tokens, needed, free });
+        }
+    }
+    Ok(())
+}
+
 /// Free blocks of all pools, in the manifest's scattered order.
 #[derive(Debug)]
 pub struct FreeBlocks {

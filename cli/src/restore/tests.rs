@@ -119,10 +119,10 @@ fn case_25_one_wrong_byte_anywhere_is_noticed() {
 }
 
 #[test]
-fn a_pool_without_a_free_page_is_named_before_the_step_that_needs_it() {
+fn tokens_without_blocks_are_refused_before_anything_runs() {
     let manifest = small("unaligned.json");
     let options = Options { mode: TailRows::Whole, generate: 1_000_000, seed: 1 };
     let error = run(&manifest, Cpu::with_threads(1).unwrap(), options, Progress::new(true)).unwrap_err();
-    assert!(matches!(error, RestoreError::PoolExhausted { .. }), "{error}");
+    assert!(matches!(error, RestoreError::PoolTooSmall { .. }), "{error}");
     assert!(error.to_string().contains("give it more blocks"), "{error}");
 }

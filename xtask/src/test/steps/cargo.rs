@@ -1,5 +1,7 @@
 //! Steps that are one call of cargo.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::process;
@@ -27,7 +29,27 @@ pub fn clippy(workspace: &Workspace) -> Result<Verdict> {
 
 /// Tests, those in documentation too.
 pub fn tests(workspace: &Workspace) -> Result<Verdict> {
-    process::run(workspace.cargo().args(["test", "--workspace", "--all-features", "--no-fail-fast"]))?;
+    let all = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    process::run(workspace.cargo().args(all).args(["--", "--skip", "do_not_compile"]))?;
+    Ok(Verdict::plain())
+}
+
+/// The compiler whose messages the compile-fail tests hold.
+const RECORDED: &str = "1.95.0";
+
+/// What must not compile.
+pub fn compile_fail(workspace: &Workspace) -> Result<Verdict> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = process::ask(Command::new(rustc).arg("--version"))?.stdout;
+    if version.split_whitespace().nth(1) != Some(RECORDED) {
+        let reason = format!("the messages are those of rustc {RECORDED}, here is {}", version.trim());
+        return Ok(Verdict::skipped(
+            reason,
+            format!("rustup toolchain install {RECORDED}, and cargo +{RECORDED} xtask"),
+        ));
+    }
+    let test = ["test", "--package=pagelift-planner", "--all-features", "--test=compile_fail"];
+    process::run(workspace.cargo().args(test))?;
     Ok(Verdict::plain())
 }
 

@@ -71,7 +71,7 @@ impl Restore<'_> {
         if self.tokens > 0 {
             command.args(["--generate", &self.tokens.to_string()]);
         }
-        verified(&process::ask(&mut command)?.stdout)
+        verified(&process::ask(&mut command)?.stdout, self.tokens > 0)
     }
 }
 
@@ -112,13 +112,19 @@ fn manifests(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(manifests)
 }
 
-/// Fails unless the program's object says that all was verified.
-fn verified(printed: &str) -> Result<()> {
+/// Fails unless the program's object says that all was verified and, where tokens were generated, that pages were
+/// sealed.
+fn verified(printed: &str, generated: bool) -> Result<()> {
     let object: Value = serde_json::from_str(printed).context("it printed no JSON object")?;
-    match object.get("verified") {
-        Some(Value::Bool(true)) => Ok(()),
-        other => bail!("'verified' is {}", other.map_or_else(|| "absent".to_owned(), Value::to_string)),
+    let word = |field: &str| object.get(field).map_or_else(|| "absent".to_owned(), Value::to_string);
+    if object.get("verified") != Some(&Value::Bool(true)) {
+        bail!("'verified' is {}", word("verified"));
     }
+    let sealed = object.get("pages_sealed").and_then(Value::as_u64);
+    if generated && sealed.is_none_or(|pages| pages == 0) {
+        bail!("no page was sealed: 'pages_sealed' is {}", word("pages_sealed"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -127,11 +133,13 @@ mod tests {
 
     #[test]
     fn only_true_is_verified() {
-        assert!(verified("{\"verified\": true, \"holes\": 109}\n").is_ok());
+        assert!(verified("{\"verified\": true, \"holes\": 109}\n", false).is_ok());
+        assert!(verified("{\"verified\": true, \"pages_sealed\": 1}", true).is_ok());
+        assert!(verified("{\"verified\": true, \"pages_sealed\": 0}", true).is_err());
         for other in
             ["", "{}", "{\"verified\": false}", "{\"verified\": \"true\"}", "{\"verified\": true} {}"]
         {
-            assert!(verified(other).is_err(), "{other}");
+            assert!(verified(other, false).is_err(), "{other}");
         }
     }
 }

@@ -39,7 +39,8 @@ pub const STEPS: &[Step] = &[
     },
     Step { name: "ptx-rebuild", about: "the PTX can be built again, byte for byte", run: ptx::rebuilt },
     Step { name: "clippy", about: "lints of all targets, warnings denied", run: cargo::clippy },
-    Step { name: "tests", about: "unit, property, compile-fail and documentation tests", run: cargo::tests },
+    Step { name: "tests", about: "unit, property and documentation tests", run: cargo::tests },
+    Step { name: "compile-fail", about: "wrong plans do not compile", run: cargo::compile_fail },
     Step { name: "docs", about: "the documentation builds, warnings denied", run: cargo::docs },
     Step {
         name: "cuda-std",
