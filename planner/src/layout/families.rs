@@ -2,12 +2,12 @@
 //!
 //! Sizes are read from public engine sources (vLLM, SGLang, FlashMLA) in 2026.
 
-use super::{PagedLayout, RingLayout, StateLayout, StatePart};
+use super::{PagedLayout, PagedLayoutBuilder, RingLayout, StateLayout, StatePart};
 use crate::error::LayoutError;
 
 /// Bytes of a bf16 and of an f32.
 const BF16: u32 = 2;
-const F32: u32 = 4;
+pub(super) const F32: u32 = 4;
 
 impl PagedLayout {
     /// MLA in bf16 (DeepSeek V3): 512 latent and 64 rope values a token, 1152 bytes.
@@ -40,12 +40,7 @@ impl PagedLayout {
     /// # Errors
     /// Where a count is zero or the page overflows.
     pub fn qsa_main_bf16(block_tokens: u32, kv_heads: u32) -> Result<Self, LayoutError> {
-        let layout = Self::builder(block_tokens);
-        // One more than a page may have is refused as any other number past it.
-        let most = u32::try_from(super::MAX_SEGMENTS).unwrap_or(u32::MAX);
-        (0..kv_heads.min(most.saturating_add(1)))
-            .fold(layout, |layout, head| layout.segment(&format!("head{head}"), 1024))
-            .build()
+        heads(block_tokens, kv_heads, 1024)
     }
 
     /// QSA's compressed index keys in bf16: 128 values for each group of 4 tokens, written when the group is whole.
@@ -55,6 +50,76 @@ impl PagedLayout {
     pub fn qsa_compressed_bf16(block_tokens: u32) -> Result<Self, LayoutError> {
         Self::builder(block_tokens).tokens_per_row(4).segment("key", 256).build()
     }
+}
+
+impl PagedLayout {
+    /// The MXFP4 indexer: a segment of 64-byte keys, then one of 4-byte scales.
+    ///
+    /// # Errors
+    /// Where `block_tokens` is zero or the page overflows.
+    pub fn indexer_mxfp4(block_tokens: u32) -> Result<Self, LayoutError> {
+        Self::builder(block_tokens).segment("key", 64).segment("scale", 4).build()
+    }
+
+    /// DeepSeek V4 in fp8: a segment of rows of 448 e4m3 and 64 bf16 rope values, then one of 7 UE8M0 exponents and a pad
+    /// byte. Pages are rounded up to a multiple of `rounding`: 576 or 512, as the engine has it.
+    ///
+    /// ```
+    /// use pagelift_planner::layout::PagedLayout;
+    /// assert_eq!(PagedLayout::deepseek_v4(64, 576)?.page_bytes().get(), 65 * 576);
+    /// assert_eq!(PagedLayout::deepseek_v4(64, 512)?.page_bytes().get(), 73 * 512);
+    /// # Ok::<(), pagelift_planner::error::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Where `block_tokens` or `rounding` is zero or the page overflows.
+    pub fn deepseek_v4(block_tokens: u32, rounding: u32) -> Result<Self, LayoutError> {
+        rounded(Self::builder(block_tokens).segment("latent", 576).segment("exponent", 8), rounding)
+    }
+
+    /// DeepSeek V4.1: a segment of 512-byte rows, then one of 16 UE8M0 exponents; pages are a multiple of 512 bytes.
+    ///
+    /// # Errors
+    /// Where `block_tokens` is zero or the page overflows.
+    pub fn deepseek_v4_1(block_tokens: u32) -> Result<Self, LayoutError> {
+        rounded(Self::builder(block_tokens).segment("latent", 512).segment("exponent", 16), 512)
+    }
+
+    /// QSA's main cache in fp8: as [`PagedLayout::qsa_main_bf16`] with one byte a value, and a scale a tensor that is kept
+    /// outside the cache.
+    ///
+    /// # Errors
+    /// Where a count is zero or the page overflows.
+    pub fn qsa_main_fp8(block_tokens: u32, kv_heads: u32) -> Result<Self, LayoutError> {
+        heads(block_tokens, kv_heads, 512)
+    }
+
+    /// QSA's compressed index keys in fp8: `width` bytes (128 in the sources that were read) for each group of 4 tokens,
+    /// without a scale.
+    ///
+    /// # Errors
+    /// Where `block_tokens` is no multiple of 4, `width` is zero, or the page overflows.
+    pub fn qsa_compressed_fp8(block_tokens: u32, width: u32) -> Result<Self, LayoutError> {
+        Self::builder(block_tokens).tokens_per_row(4).segment("key", width).build()
+    }
+}
+
+/// A segment of `row_bytes` bytes a row for each head.
+fn heads(block_tokens: u32, heads: u32, row_bytes: u32) -> Result<PagedLayout, LayoutError> {
+    // One more than a page may have is refused as any other number past it.
+    let most = u32::try_from(super::MAX_SEGMENTS).unwrap_or(u32::MAX);
+    (0..heads.min(most.saturating_add(1)))
+        .fold(PagedLayout::builder(block_tokens), |layout, head| {
+            layout.segment(&format!("head{head}"), row_bytes)
+        })
+        .build()
+}
+
+/// A layout whose pages are rounded up to a multiple of `rounding` bytes.
+fn rounded(layout: PagedLayoutBuilder, rounding: u32) -> Result<PagedLayout, LayoutError> {
+    let needed = layout.clone().build()?.page_bytes().get();
+    let bytes = needed.checked_next_multiple_of(u64::from(rounding));
+    layout.page_bytes(bytes.ok_or(LayoutError::Overflow { what: "the rounded page" })?).build()
 }
 
 impl RingLayout {
@@ -140,7 +205,7 @@ pub struct PleShape {
 }
 
 /// The product of `factors`, or an overflow error that names `what`.
-fn product(what: &'static str, factors: &[u32]) -> Result<u32, LayoutError> {
+pub(super) fn product(what: &'static str, factors: &[u32]) -> Result<u32, LayoutError> {
     factors
         .iter()
         .try_fold(1_u32, |product, &factor| product.checked_mul(factor))

@@ -8,12 +8,14 @@
 //! | [`RingLayout`] | one page per request, slot = position % slots | whole, or some slots |
 //! | [`StateLayout`] | one page per request, indivisible | whole only: it has no notion of rows |
 
+mod dense;
 mod families;
 mod paged;
 mod ring;
 mod segment;
 mod state;
 
+pub use dense::{DenseShape, HeadOrder, KvRegions, KvScales};
 pub use families::{GdnShape, PleShape, SsmShape};
 pub use paged::{PagedLayout, PagedLayoutBuilder};
 pub use ring::RingLayout;

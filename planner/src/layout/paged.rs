@@ -75,6 +75,27 @@ impl PagedLayout {
         &self.region_bytes
     }
 
+    /// The same page, padded to `page_bytes` bytes (each of its regions, where it has several).
+    ///
+    /// ```
+    /// use pagelift_planner::layout::PagedLayout;
+    /// let slot = PagedLayout::mla_bf16(128)?.padded_to(163_840)?;
+    /// assert_eq!(slot.page_bytes().get(), 163_840);
+    /// # Ok::<(), pagelift_planner::error::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::PageTooSmall`] where a region has more bytes than that.
+    pub fn padded_to(mut self, page_bytes: u64) -> Result<Self, LayoutError> {
+        for region in &mut self.region_bytes {
+            if *region > page_bytes {
+                return Err(LayoutError::PageTooSmall { needed: *region, page_bytes });
+            }
+            *region = page_bytes;
+        }
+        Ok(self)
+    }
+
     /// Rows that are complete when a page holds its first `tokens` tokens.
     ///
     /// ```
