@@ -1,7 +1,7 @@
 //! The kinds of fault that users of such kernels report, each with a test that would have caught it. The random laws
 //! cover most of them again; here each stands alone, with the numbers it was seen with.
 
-use pagelift_abi::{PageJob, PagesArgs, Route, RowJob, RowsArgs, SegmentPair, Side, CONTIGUOUS};
+use pagelift_abi::{DigestArgs, PageJob, PagesArgs, Route, RowJob, RowsArgs, SegmentPair, Side, CONTIGUOUS};
 
 use crate::launch::{Kind, KINDS, PLAIN};
 use crate::layout::{RouteShape, SegmentShape, SideShape, World};
@@ -121,6 +121,22 @@ fn offsets_beyond_31_and_32_bits() {
         PLAIN.pages(kind, PagesArgs { table, routes, segments, bases, progress });
         clear(&mut destination);
     }
+
+    // The digest of the far row is that of the same bytes nearby.
+    let mut sums = [0u64; 2];
+    let job = |units_before, source, source_row| PageJob {
+        units_before,
+        source,
+        source_row,
+        rows: 1,
+        ..PageJob::default()
+    };
+    let mut table = Table::new(&[job(0, 1, ROW), job(1, 0, 0)], 2, &[], &[]);
+    source[..64].copy_from_slice(&bytes);
+    let (table, progress) = (table.address(), table.progress_address());
+    PLAIN.digest(DigestArgs { table, routes, segments, bases, progress, digests: address(&mut sums) });
+    assert_eq!(sums[0], sums[1]);
+    assert_ne!(sums[0], 0);
 
     let (mut slots, mut maps) = ([12 + i64::from(ROW)], [-1, 1]);
     let job = RowJob {
