@@ -263,13 +263,23 @@ fn pages_and_blocks_of_different_sizes_pair_by_their_rows() {
 fn map_entries_past_the_last_block_are_bad() {
     let map = [7, 8, i32::MAX, i32::MIN, -8, -4, -1, 0];
     let slots: Vec<i64> = (0..8).map(|page| page * 4).collect();
-    let mirror = Mirror { block_rows: Some(16), ..mirror(&slots, 4, &map) };
+    let several = Mirror { block_rows: Some(16), ..mirror(&slots, 4, &map) };
     let mut shape = mla(8, 2, 4);
     shape.sides[1].rows = 16;
-    let mut world = World::new(&[shape], 22);
-    let counts = rows::reference(&world, std::slice::from_ref(&mirror)).1;
+    let mut world = World::new(&[shape.clone()], 22);
+    let counts = rows::reference(&world, std::slice::from_ref(&several)).1;
     assert_eq!(counts, Counts { rows: 2, skipped: 1, bad: 5 });
-    rows::check(&mut world, &[mirror], PLAIN);
+    rows::check(&mut world, &[several], PLAIN);
+
+    // Where blocks are so many, a negative entry divided by the entries of a block would name one.
+    let negative =
+        Mirror { block_rows: Some(16), ..mirror(&slots[..5], 4, &[-2, -4, -5, i32::MIN, i32::MIN + 7]) };
+    let mut world = World::new(&[shape], 22);
+    let side = &mut world.routes[0].destination;
+    (side.blocks, side.blocks_per_extent) = (u32::MAX, u32::MAX);
+    let counts = rows::reference(&world, std::slice::from_ref(&negative)).1;
+    assert_eq!(counts, Counts { rows: 0, skipped: 0, bad: 5 });
+    rows::check(&mut world, &[negative], PLAIN);
 }
 
 /// Kind 24. Numbers of a job that do not fit together: each entry that would be looked up is bad, and nothing is written.
