@@ -8,7 +8,8 @@
 //! | [`thread`] | special registers | an index per OS thread |
 //! | [`Lanes`] | vector loads and stores, several in flight | pieces lane by lane, alignment asserted; or one `memcpy` |
 //! | [`BulkRing`] | `cp.async.bulk` between memory and shared memory | copies that happen as late as they may |
-//! | [`add`], [`arrive_last`], [`store_release_system`] | scoped PTX atomics | `std` atomics |
+//! | [`each_word`] | vector loads, several in flight | the words lane by lane, alignment asserted |
+//! | [`add`], [`add_u64`], [`arrive_last`], [`store_release_system`] | scoped PTX atomics | `std` atomics |
 //!
 //! # The warp is the worker, and nothing blocks
 //!
@@ -48,8 +49,9 @@ pub use memory::{read, read_at, write};
 pub use mover::Mover;
 pub use platform::{
     lanes::Lanes,
-    sync::{add, arrive_last, store_release_system},
+    sync::{add, add_u64, arrive_last, store_release_system},
     thread,
+    words::each_word,
 };
 pub use ring::{BulkRing, STAGE_BYTES, STAGES};
 pub use warp::{lane, lanes_per_warp, warp, warps};

@@ -3,10 +3,11 @@
 //! | kernel | table | what a unit is |
 //! |---|---|---|
 //! | [`pagelift_copy_pages()`], [`pagelift_copy_pages_bulk()`] | page jobs: which blocks, known to the host | one piece of one run |
-//! | [`pagelift_copy_rows()`] | row jobs: which rows a step wrote, read on the device | one row |
+//! | [`pagelift_copy_rows()`] | row jobs: which rows a step wrote or wants, read on the device | one row |
+//! | [`pagelift_digest()`] | page jobs, of which only the source is read | some rows of one run |
 //! | [`pagelift_apply_map()`] | map changes | one entry |
 //!
-//! Each copying kernel takes the same three steps: the table's ticket says whether there is anything to do, warps
+//! Each kernel but the last takes the same three steps: the table's ticket says whether there is anything to do, warps
 //! stride over its units, and the last warp to finish tells the host. The bodies are generic over
 //! [`Mover`](pagelift_device::Mover), and the entries below are their instances. All of them run on the CPU too, for
 //! any launch shape and order of threads: see `pagelift_device::emulation`.
@@ -31,6 +32,7 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx))]
 
+mod digest;
 mod launch;
 mod map;
 mod pages;
@@ -38,9 +40,10 @@ mod pages;
 pub mod ptx;
 mod rows;
 mod side;
+mod unit;
 
 use cuda_std::kernel;
-use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 #[cfg(any(feature = "sm90", not(target_arch = "nvptx64")))]
 use pagelift_device::BulkRing;
 use pagelift_device::Lanes;
@@ -74,8 +77,8 @@ pub unsafe fn pagelift_copy_pages_bulk(args: PagesArgs) {
     unsafe { pages::copy_pages::<BulkRing>(&args) }
 }
 
-/// Copies the rows that a step wrote, to where the page maps say. Slot mappings, counts, query starts and accepted
-/// counts are read on the device.
+/// Copies the rows that a step wrote, to where the page maps say, or gathers the rows of an index list. Slot mappings,
+/// indices, counts, query starts and accepted counts are read on the device.
 ///
 /// # Safety
 ///
@@ -85,6 +88,24 @@ pub unsafe fn pagelift_copy_pages_bulk(args: PagesArgs) {
 pub unsafe fn pagelift_copy_rows(args: RowsArgs) {
     // SAFETY: (1) is ours.
     unsafe { rows::copy_rows::<Lanes>(&args) }
+}
+
+/// Adds the digest of each job's rows to its sum. Equal content has equal digests wherever and however it lies: the
+/// module's source says what goes into one.
+///
+/// The sums are the host's to set to 0, when it stages the jobs. A table that is marked
+/// [`REPEAT`](pagelift_abi::flags::REPEAT) adds its digests again in each replay.
+///
+/// # Safety
+///
+/// 1. All addresses in `args`, and in the tables they name, are valid as `pagelift_abi` describes them; the tables do
+///    not change while the launch runs.
+/// 2. Nobody writes the rows of the jobs while the launch runs, and only this launch touches their sums.
+/// 3. Launches with the same progress word run one after the other, each with blocks of whole warps.
+#[kernel]
+pub unsafe fn pagelift_digest(args: DigestArgs) {
+    // SAFETY: (1, 2, 3) are ours.
+    unsafe { digest::digest(&args) }
 }
 
 /// Applies the map changes of a table: a small eager kernel, launched when a plan is staged, before the launch that

@@ -1,23 +1,13 @@
 //! Whole rows of blocks: lift, gather, spill, checkpoint, zero-fill.
-//!
-//! The units of all jobs form one sequence, and warp `w` of `W` takes `w, w + W, …` of it. From the number of a unit
-//! follows all else:
-//!
-//! ```text
-//! unit ─ bisect units_before ─► job, unit of the job
-//!        unit of the job = ((entry of the block list · layers + layer) · segments, unevenly) + chunk
-//! ```
-//!
-//! Segments of a layer differ in their number of chunks, so they are the one part that is found by counting along; a
-//! layer has a few.
 
 use pagelift_abi::{
-    job as job_flags, BlockPair, PageJob, PagesArgs, Route, SegmentPair, TableHeader, CONTIGUOUS, UNIT_BYTES,
+    job as job_flags, PageJob, PagesArgs, Route, SegmentPair, TableHeader, CONTIGUOUS, UNIT_BYTES,
 };
 use pagelift_device::{read_at, warp, warps, Mover};
 
 use crate::launch::{begin, finish, Tally};
 use crate::side::Place;
+use crate::unit::{chunks_of_layer, job_of, Unit};
 
 /// Carries out the page jobs of a table.
 ///
@@ -57,35 +47,11 @@ pub(crate) unsafe fn copy_pages<M: Mover>(args: &PagesArgs) {
     unsafe { finish(args.table, args.progress, &tally) };
 }
 
-/// The job that `unit` belongs to: the last whose units begin at or before it. Jobs without units share their
-/// `units_before` with the one that follows, and are passed over.
-///
-/// Units of a warp only grow, so the search begins at the job of its last one.
-///
-/// # Safety
-///
-/// 1. At `jobs` lie `count` jobs, `from` is below `count`, and its units begin at or before `unit`.
-#[inline(always)]
-unsafe fn job_of(jobs: u64, from: u32, count: u32, unit: u32) -> u32 {
-    let (mut low, mut high) = (from, count);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        // SAFETY: `middle` is below `count` (1).
-        let job: PageJob = unsafe { read_at(jobs, u64::from(middle)) };
-        if job.units_before <= unit {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    low
-}
-
 /// Moves unit `unit` of `job`.
 ///
 /// # Safety
 ///
-/// 1. `job` is a job of the table whose header this is.
+/// 1. `job` is a job of the table whose header this is, and `unit` is one of its units.
 /// 2. The conditions of [`copy_pages`].
 /// 3. All lanes of the warp make this call.
 #[inline(always)]
@@ -99,45 +65,24 @@ unsafe fn copy_unit<M: Mover>(
 ) {
     // SAFETY: by (1) and (2) the route exists.
     let route: Route = unsafe { read_at(args.routes, u64::from(job.route)) };
-    // SAFETY: by (2) a route's segment pairs exist.
-    let pair_at = |n: u32| unsafe {
-        read_at::<SegmentPair>(args.segments, u64::from(route.first_segment) + u64::from(n))
-    };
-
-    // A table numbers its units in 32 bits, so its chunks fit too.
-    let mut chunks_of_layer = 0;
-    for n in 0..route.segments {
-        chunks_of_layer += pair_at(n).chunks(job.rows) as u32;
-    }
-    // A job with a unit has layers and chunks; to ask costs less than the trap that a division would bring along.
-    if chunks_of_layer == 0 || route.layers == 0 {
+    // SAFETY: (1) is our 2.
+    let chunks = unsafe { chunks_of_layer(args.segments, &route, job.rows) };
+    if chunks == 0 || route.layers == 0 {
         return;
     }
-    let (run, mut chunk) = (unit / chunks_of_layer, unit % chunks_of_layer);
-    let (entry, layer) = (run / route.layers, run % route.layers);
-
-    let blocks = if job.flags & job_flags::LIST == 0 {
-        BlockPair { source: job.source, destination: job.destination }
-    } else {
-        let list = args.table + u64::from(header.indices_at);
-        // SAFETY: by (1) the job's entries lie there, and a unit belongs to one of them.
-        unsafe { read_at(list, u64::from(job.source) + u64::from(entry)) }
-    };
+    let unit = Unit::of(route.layers, chunks, unit);
+    // SAFETY: (1) is ours.
+    let blocks = unsafe { unit.blocks(args.table, header, job) };
     let zero = job.flags & job_flags::ZERO != 0;
     if blocks.destination >= route.destination.blocks || (!zero && blocks.source >= route.source.blocks) {
         // The planner lets no such block through. Counted by the first of the block's units.
-        tally.bad += u32::from(layer == 0 && chunk == 0);
+        tally.bad += u32::from(unit.is_first());
         return;
     }
 
-    let mut n = 0;
-    let mut pair = pair_at(n);
-    while chunk >= pair.chunks(job.rows) as u32 {
-        chunk -= pair.chunks(job.rows) as u32;
-        n += 1;
-        pair = pair_at(n);
-    }
-
+    // SAFETY: (1) is our 2, and the unit is one of this job's.
+    let (pair, chunk) = unsafe { unit.pair(args.segments, &route, job.rows) };
+    let layer = unit.layer;
     let piece = Piece::of(&pair, job.rows, chunk);
     // SAFETY: (1) is our 2, and `layer` is a remainder by the number of layers.
     let mut destination = unsafe {

@@ -6,13 +6,24 @@ use super::entries;
 use super::recipe::{self, Architecture};
 use super::text::{Kernel, Module};
 
-/// How the names of kernels that move bytes and complete begin.
-const COPIES: &str = "pagelift_copy_";
-/// What each of those must hold: 16-byte moves past the L1 cache, as each byte is read once; an arrival that orders
-/// what the warp has written, since rustc's own atomics lose their ordering; and the store that makes the completion
-/// visible to the host.
-const IN_COPIES: &[&str] =
-    &["ld.global.L1::no_allocate.v4.u32", "st.global.v4.u32", "atom.acq_rel.", "st.release.sys."];
+/// What kernels must hold, by the beginning of their name: 16-byte accesses past the L1 cache, as each byte is read once;
+/// sums whose lanes do not lose each other's; an arrival that orders what the warp has written, since rustc's own
+/// atomics lose their ordering; and the store that makes the completion visible to the host.
+const HELD: &[(&str, &[&str])] = &[
+    (
+        "pagelift_copy_",
+        &["ld.global.L1::no_allocate.v4.u32", "st.global.v4.u32", "atom.acq_rel.", "st.release.sys."],
+    ),
+    (
+        "pagelift_digest",
+        &[
+            "ld.global.L1::no_allocate.v4.u32",
+            "red.relaxed.gpu.global.add.u64",
+            "atom.acq_rel.",
+            "st.release.sys.",
+        ],
+    ),
+];
 const BULK_COPY: &str = "cp.async.bulk";
 const LOCAL: &str = "local memory: something is indexed at run time, or spilled";
 
@@ -66,11 +77,10 @@ fn body(kernel: &Kernel, bulk: bool) -> Vec<String> {
         (false, true) => wrong.push(format!("has {BULK_COPY}, which belongs in the bulk kernel alone")),
         _ => {}
     }
-    if kernel.name.starts_with(COPIES) {
-        let held = |wanted: &str| kernel.mnemonics().any(|word| word.starts_with(wanted));
-        wrong
-            .extend(IN_COPIES.iter().filter(|wanted| !held(wanted)).map(|wanted| format!("has no {wanted}")));
-    }
+    let held = |wanted: &str| kernel.mnemonics().any(|word| word.starts_with(wanted));
+    let wanted =
+        HELD.iter().filter(|(name, _)| kernel.name.starts_with(name)).flat_map(|(_, wanted)| *wanted);
+    wrong.extend(wanted.filter(|wanted| !held(wanted)).map(|wanted| format!("has no {wanted}")));
     if !kernel.mnemonics().any(|word| word == ".loc") {
         wrong.push("no .loc directive: profilers could not show the Rust lines".to_owned());
     }
@@ -179,6 +189,19 @@ mod tests {
             let found = check(&text.replace(sound_part, fault), false);
             assert!(found.iter().any(|line| line.contains(finding)), "{fault}: {found:?}");
         }
+    }
+
+    #[test]
+    fn a_digest_without_its_sums_is_found() {
+        let digest = |text: &str| {
+            let expected = [entries::Kernel { name: "pagelift_digest".to_owned(), bulk: false }];
+            let text =
+                text.replace("pagelift_copy_a", "pagelift_digest").replace("st.global.v4", "st.global.v2");
+            lint(&parse(&text), &ARCHITECTURES[0], &expected)
+        };
+        assert_eq!(digest(&sound(false)), ["pagelift_digest: has no red.relaxed.gpu.global.add.u64"]);
+        let sums = sound(false).replace("\tret;", "\tred.relaxed.gpu.global.add.u64 [%rd1], %rd2;\n\tret;");
+        assert_eq!(digest(&sums), Vec::<String>::new());
     }
 
     #[test]

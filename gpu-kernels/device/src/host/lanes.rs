@@ -47,7 +47,7 @@ impl Mover for Lanes {
 }
 
 /// The calling lane's pieces of a run, `(offset, bytes)`: every 32nd access in the emulation, the whole run else.
-fn share(bytes: u32, width: u32) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn share(bytes: u32, width: u32) -> impl Iterator<Item = (usize, usize)> {
     let piece = if emulating() { width } else { bytes } as usize;
     let (first, step) = (lane() as usize * piece, lanes_per_warp() as usize * piece);
     // A step of 0 is that of an empty run.

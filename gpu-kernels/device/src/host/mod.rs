@@ -9,6 +9,7 @@ pub mod emulation;
 pub(crate) mod lanes;
 pub(crate) mod sync;
 pub mod thread;
+pub(crate) mod words;
 
 /// Whether the emulation is running, and not the engine.
 pub(crate) fn emulating() -> bool {

@@ -16,6 +16,16 @@ pub unsafe fn add(counter: u64, n: u32) {
         .fetch_add(n, Ordering::Relaxed);
 }
 
+/// Adds `n` to the sum at `sum`, modulo 2⁶⁴, relaxed.
+///
+/// # Safety
+///
+/// 1. A `u64` lies at `sum`, aligned, and is only touched atomically while the launch runs.
+pub unsafe fn add_u64(sum: u64, n: u64) {
+    // SAFETY: (1) is what an atomic at an address asks for.
+    unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(sum as usize)) }.fetch_add(n, Ordering::Relaxed);
+}
+
 /// Counts the calling thread as finished, and says whether it was the last one of the launch. Never waits for another
 /// thread. The counter returns to 0 by itself.
 ///

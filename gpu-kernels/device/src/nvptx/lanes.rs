@@ -110,7 +110,7 @@ unsafe fn zero<P: Piece>(destination: u64, bytes: u32) {
 ///
 /// The constant `N` of an access is how many rounds of all lanes it lies behind its address: a part of the instruction,
 /// where computed addresses would take two registers each.
-trait Piece: Copy {
+pub(super) trait Piece: Copy {
     const BYTES: u32;
     const ZERO: Self;
     /// What all lanes move with one access each.
@@ -129,7 +129,7 @@ trait Piece: Copy {
 
 /// Sixteen bytes. (A struct copy of this size would be split in two.)
 #[derive(Clone, Copy)]
-struct Quad(u32, u32, u32, u32);
+pub(super) struct Quad(pub(super) u32, pub(super) u32, pub(super) u32, pub(super) u32);
 
 impl Piece for Quad {
     const BYTES: u32 = 16;
@@ -168,7 +168,7 @@ impl Piece for Quad {
 
 /// One byte, in the narrowest register there is.
 #[derive(Clone, Copy)]
-struct Byte(u16);
+pub(super) struct Byte(pub(super) u16);
 
 /// A piece that fills one register.
 macro_rules! scalar {

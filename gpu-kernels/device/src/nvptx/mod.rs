@@ -7,6 +7,7 @@ pub(crate) mod bulk;
 pub(crate) mod lanes;
 pub(crate) mod sync;
 pub mod thread;
+pub(crate) mod words;
 
 /// Nothing here unwinds or prints: a panic, which only a broken table can cause, stops the launch with an error.
 #[panic_handler]

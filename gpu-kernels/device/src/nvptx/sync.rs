@@ -23,6 +23,20 @@ pub unsafe fn add(counter: u64, n: u32) {
     }
 }
 
+/// Adds `n` to the sum at `sum`, modulo 2⁶⁴: relaxed, at gpu scope.
+///
+/// # Safety
+///
+/// 1. A `u64` lies at `sum`, aligned, in device memory or in mapped host memory, and is only touched atomically, and by
+///    this GPU alone, while the launch runs.
+#[inline(always)]
+pub unsafe fn add_u64(sum: u64, n: u64) {
+    // SAFETY: (1) is what the instruction asks for.
+    unsafe {
+        asm!("red.relaxed.gpu.global.add.u64 [{}], {};", in(reg64) sum, in(reg64) n, options(nostack));
+    }
+}
+
 /// Counts the calling warp as finished, and says whether it was the last one of the launch. Never waits for another
 /// warp. The counter returns to 0 by itself.
 ///

@@ -1,7 +1,7 @@
 //! The kinds of fault that users of such kernels report, each with a test that would have caught it. The random laws
 //! cover most of them again; here each stands alone, with the numbers it was seen with.
 
-use pagelift_abi::{PageJob, PagesArgs, Route, RowJob, RowsArgs, SegmentPair, Side, CONTIGUOUS};
+use pagelift_abi::{DigestArgs, PageJob, PagesArgs, Route, RowJob, RowsArgs, SegmentPair, Side, CONTIGUOUS};
 
 use crate::launch::{Kind, KINDS, PLAIN};
 use crate::layout::{RouteShape, SegmentShape, SideShape, World};
@@ -121,6 +121,22 @@ fn offsets_beyond_31_and_32_bits() {
         PLAIN.pages(kind, PagesArgs { table, routes, segments, bases, progress });
         clear(&mut destination);
     }
+
+    // The digest of the far row is that of the same bytes nearby.
+    let mut sums = [0u64; 2];
+    let job = |units_before, source, source_row| PageJob {
+        units_before,
+        source,
+        source_row,
+        rows: 1,
+        ..PageJob::default()
+    };
+    let mut table = Table::new(&[job(0, 1, ROW), job(1, 0, 0)], 2, &[], &[]);
+    source[..64].copy_from_slice(&bytes);
+    let (table, progress) = (table.address(), table.progress_address());
+    PLAIN.digest(DigestArgs { table, routes, segments, bases, progress, digests: address(&mut sums) });
+    assert_eq!(sums[0], sums[1]);
+    assert_ne!(sums[0], 0);
 
     let (mut slots, mut maps) = ([12 + i64::from(ROW)], [-1, 1]);
     let job = RowJob {
@@ -247,13 +263,23 @@ fn pages_and_blocks_of_different_sizes_pair_by_their_rows() {
 fn map_entries_past_the_last_block_are_bad() {
     let map = [7, 8, i32::MAX, i32::MIN, -8, -4, -1, 0];
     let slots: Vec<i64> = (0..8).map(|page| page * 4).collect();
-    let mirror = Mirror { block_rows: Some(16), ..mirror(&slots, 4, &map) };
+    let several = Mirror { block_rows: Some(16), ..mirror(&slots, 4, &map) };
     let mut shape = mla(8, 2, 4);
     shape.sides[1].rows = 16;
-    let mut world = World::new(&[shape], 22);
-    let counts = rows::reference(&world, std::slice::from_ref(&mirror)).1;
+    let mut world = World::new(&[shape.clone()], 22);
+    let counts = rows::reference(&world, std::slice::from_ref(&several)).1;
     assert_eq!(counts, Counts { rows: 2, skipped: 1, bad: 5 });
-    rows::check(&mut world, &[mirror], PLAIN);
+    rows::check(&mut world, &[several], PLAIN);
+
+    // Where blocks are so many, a negative entry divided by the entries of a block would name one.
+    let negative =
+        Mirror { block_rows: Some(16), ..mirror(&slots[..5], 4, &[-2, -4, -5, i32::MIN, i32::MIN + 7]) };
+    let mut world = World::new(&[shape], 22);
+    let side = &mut world.routes[0].destination;
+    (side.blocks, side.blocks_per_extent) = (u32::MAX, u32::MAX);
+    let counts = rows::reference(&world, std::slice::from_ref(&negative)).1;
+    assert_eq!(counts, Counts { rows: 0, skipped: 0, bad: 5 });
+    rows::check(&mut world, &[negative], PLAIN);
 }
 
 /// Kind 24. Numbers of a job that do not fit together: each entry that would be looked up is bad, and nothing is written.

@@ -1,8 +1,8 @@
 //! Launch shapes and thread orders.
 
-use pagelift_abi::{PagesArgs, RowsArgs};
+use pagelift_abi::{DigestArgs, PagesArgs, RowsArgs};
 use pagelift_device::emulation::{run, run_warp, Shape};
-use pagelift_kernels::{pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows};
+use pagelift_kernels::{pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows, pagelift_digest};
 use proptest::prelude::*;
 
 /// How a launch runs.
@@ -16,6 +16,9 @@ pub enum Launch {
 
 /// One GPU-like launch.
 pub const PLAIN: Launch = Launch::Emulated { shape: Shape { blocks: 2, warps: 2, lanes: 32 }, seed: 3 };
+
+/// As the engine for the CPU runs, on one thread: the fastest one.
+pub const ENGINE: Launch = Launch::Threaded { warps: 1 };
 
 pub fn any_launch() -> impl Strategy<Value = Launch> {
     let shape = (1u32..5, 1u32..4, prop_oneof![Just(1u32), Just(32)]);
@@ -45,6 +48,10 @@ impl Launch {
 
     pub fn rows(self, args: RowsArgs) {
         self.of::<pagelift_copy_rows>(args);
+    }
+
+    pub fn digest(self, args: DigestArgs) {
+        self.of::<pagelift_digest>(args);
     }
 
     fn of<K: pagelift_device::Kernel>(self, args: K::Args) {

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by panicking")]
 
 mod contract;
+mod digest;
 mod faults;
 mod launch;
 mod layout;
