@@ -1,7 +1,9 @@
 //! Which blocks of a prompt arrive, and which page is written next.
 
+mod policy;
 mod span;
 
+pub use policy::{Arrival, Decision, Policy};
 pub use span::{BlockSpan, PromptSpan, Recurrence};
 
 use crate::geometry::{GroupKey, Kind};
@@ -25,7 +27,7 @@ pub struct Import<'a> {
 /// | paged, lifts the tail | all up to that of `resume_at` | the writable one |
 /// | paged, lifts all | the same | all up to the writable one |
 /// | ring or state, lifts its state | one | one |
-/// | lifts nothing | any | any |
+/// | lifts nothing, or [landed](ImportGroup::landed) | any | any |
 ///
 /// Where host blocks are larger than pages, a tail is the last block's: its pages up to the writable one.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +36,19 @@ pub struct ImportGroup<'a> {
     pub(crate) geometry: u64,
     pub(crate) blocks: &'a [HostBlockId],
     pub(crate) pages: &'a [PageId],
+    pub(crate) landed: bool,
 }
 
 impl<'a> ImportGroup<'a> {
     /// A paged group: its blocks from the prompt's first on, in order.
     #[must_use]
     pub fn new<K: Kind>(group: GroupKey<K>, blocks: &'a [HostBlockId], pages: &'a [PageId]) -> Self {
-        Self { group: group.id, geometry: group.geometry, blocks, pages }
+        Self { group: group.id, geometry: group.geometry, blocks, pages, landed: false }
+    }
+
+    /// A group whose blocks landed on the device this time, though it usually lands on the host: nothing is lifted.
+    #[must_use]
+    pub fn landed<K: Kind>(group: GroupKey<K>, pages: &'a [PageId]) -> Self {
+        Self { group: group.id, geometry: group.geometry, blocks: &[], pages, landed: true }
     }
 }

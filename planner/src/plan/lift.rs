@@ -111,7 +111,7 @@ impl PagePlan<HostToDevice> {
         let mut open = !progress.finished;
         for (number, lists) in import.groups.iter().enumerate() {
             let group = geometry.group(lists.group).ok_or(PlanError::ForeignGroup { group: lists.group })?;
-            if !group.is_lifted() {
+            if !group.is_lifted() || lists.landed {
                 self.hold_lists(group, lists)?;
                 continue;
             }
