@@ -50,14 +50,14 @@
 //! let geometry = Arc::new(builder.build()?);
 //!
 //! // Plan: 35 tokens came in blocks 3, 1 and 0; the last holds 3 of them.
-//! let mut plan = RestorePlan::new(geometry, PlanCapacity::default());
+//! let mut plan = RestorePlan::new(geometry, PlanCapacity::default())?;
 //! let (blocks, pages) = ([3, 1, 0].map(HostBlockId::new), [PageId::new(0)]);
 //! let groups = [ImportGroup::new(main, &blocks, &pages)];
 //! let span = PromptSpan::new(Tokens::new(35), Recurrence::None)?;
 //! plan.lift(&Import { span, groups: &groups }, TailRows::Exact)?;
 //!
 //! // One launch.
-//! let mut launcher = Launcher::bind(backend, &memory, &plan, LauncherOptions::default())?;
+//! let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default())?;
 //! let ticket = launcher.stage(&memory, &mut plan)?;
 //! launcher.launch(&mut memory)?;
 //! assert!(matches!(launcher.state(ticket), TicketState::Done(_)));

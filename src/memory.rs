@@ -3,6 +3,7 @@
 //! A launcher is bound only to pools that lie in registered memory, and each launch borrows the registry exclusively:
 //! while kernels move bytes, no Rust reference can watch them move.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::geometry::{Geometry, Memory, Region};
@@ -36,6 +37,8 @@ pub struct Registry {
     /// Changes whenever a region goes, so that launchers look again.
     version: u64,
     entries: Vec<Option<Entry>>,
+    /// Start, end and index of each region that is here. No two share a byte, so that neighbours tell all.
+    by_address: BTreeSet<(u64, u64, usize)>,
 }
 
 #[derive(Debug)]
@@ -57,7 +60,8 @@ impl Registry {
     /// No memory.
     #[must_use]
     pub fn new() -> Self {
-        Self { id: IDS.fetch_add(1, Ordering::Relaxed), version: 0, entries: Vec::new() }
+        let id = IDS.fetch_add(1, Ordering::Relaxed);
+        Self { id, version: 0, entries: Vec::new(), by_address: BTreeSet::new() }
     }
 
     /// Allocates zeroed, page-aligned memory.
@@ -74,16 +78,15 @@ impl Registry {
     /// # Errors
     /// [`MemoryError::Overlaps`] where it shares bytes with a region that is here.
     pub fn adopt(&mut self, place: Memory, buffer: Buffer) -> Result<RegionId, Error> {
-        let (start, end) = (buffer.region().address(), buffer.region().end().unwrap_or(u64::MAX));
-        let meets = |entry: &&Entry| {
-            let region = entry.buffer.region();
-            region.address() < end && region.end().is_none_or(|own| start < own)
-        };
-        if let Some(other) = self.entries.iter().flatten().find(meets) {
-            let other = other.buffer.region().address();
+        let (start, end) = bounds(buffer.region());
+        let index = self.entries.len();
+        let key = (start, end, index);
+        let neighbours = [self.by_address.range(..key).next_back(), self.by_address.range(key..).next()];
+        let meets = |&&(own_start, own_end, _): &&(u64, u64, usize)| own_start < end && start < own_end;
+        if let Some(&(other, ..)) = neighbours.into_iter().flatten().find(meets) {
             return Err(MemoryError::Overlaps { start, end, other }.into());
         }
-        let index = self.entries.len();
+        self.by_address.insert(key);
         self.entries.push(Some(Entry { place, buffer }));
         Ok(RegionId { registry: self.id, index })
     }
@@ -96,8 +99,11 @@ impl Registry {
     pub fn release(&mut self, id: RegionId) -> Result<(), Error> {
         let own = id.registry == self.id;
         let entry = self.entries.get_mut(id.index).filter(|_| own).and_then(Option::take);
-        self.version += u64::from(entry.is_some());
-        entry.map(drop).ok_or_else(|| MemoryError::Released.into())
+        let entry = entry.ok_or(MemoryError::Released)?;
+        let (start, end) = bounds(entry.buffer.region());
+        self.by_address.remove(&(start, end, id.index));
+        self.version += 1;
+        Ok(())
     }
 
     /// Where a region lies.
@@ -130,17 +136,18 @@ impl Registry {
         Ok(())
     }
 
-    /// Refuses an array that no registered region holds.
+    /// Refuses an array that no registered region holds. Nothing is read of an empty one.
     pub(crate) fn check(
         &self,
         place: Memory,
         array: Region,
         what: impl FnOnce() -> String,
     ) -> Result<(), MemoryError> {
-        let (start, end) = (array.address(), array.end().unwrap_or(u64::MAX));
+        let (start, end) = bounds(array);
+        let last = self.by_address.range(..=(start, u64::MAX, usize::MAX)).next_back();
+        let entry = last.and_then(|&(.., index)| self.entries.get(index)?.as_ref());
         let holds = |entry: &Entry| entry.place == place && entry.buffer.region().holds(start, end);
-        // A handful of regions: pools come in few registrations.
-        if self.entries.iter().flatten().any(holds) {
+        if start == end || entry.is_some_and(holds) {
             return Ok(());
         }
         Err(MemoryError::Unregistered { what: what(), place: place.name(), start, end })
@@ -154,4 +161,9 @@ impl Registry {
     fn entry(&self, id: RegionId) -> Option<&Entry> {
         self.entries.get(id.index).filter(|_| id.registry == self.id)?.as_ref()
     }
+}
+
+/// First address of a region, and the one past its last.
+fn bounds(region: Region) -> (u64, u64) {
+    (region.address(), region.end().unwrap_or(u64::MAX))
 }

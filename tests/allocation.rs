@@ -92,7 +92,7 @@ fn world() -> World {
 #[test]
 fn a_step_of_restore_allocates_nothing() {
     let World { backend, mut memory, geometry, group, .. } = world();
-    let mut plan = RestorePlan::new(geometry, PlanCapacity::default());
+    let mut plan = RestorePlan::new(geometry, PlanCapacity::default()).unwrap();
     let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default()).unwrap();
     let (blocks, pages) = ([7, 2, 5].map(HostBlockId::new), [3, 0, 1].map(PageId::new));
     let groups = [ImportGroup::new(group, &blocks, &pages)];
@@ -113,7 +113,7 @@ fn a_step_of_restore_allocates_nothing() {
 #[test]
 fn a_step_of_mirroring_allocates_nothing() {
     let World { backend, mut memory, geometry, group, arrays } = world();
-    let mut plan = MirrorPlan::new(geometry, RowCapacity::default());
+    let mut plan = MirrorPlan::new(geometry, RowCapacity::default()).unwrap();
     let queries = Some(Queries { starts: arrays + 512, accepted: Some(arrays + 1024), requests: 4 });
     let binding = RowBinding { count: Some(arrays + 2048), queries, ..RowBinding::new(arrays, 32) };
     plan.bind(group, binding).unwrap();

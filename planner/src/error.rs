@@ -396,6 +396,16 @@ pub enum PlanError {
         /// Entries there are.
         capacity: u64,
     },
+    /// Memory that a plan keeps for its capacity or its geometry, and that is not there.
+    #[error(
+        "no memory for {entries} {what}; make the plan with a smaller capacity, or pools with fewer blocks"
+    )]
+    OutOfMemory {
+        /// What it is for.
+        what: &'static str,
+        /// How many.
+        entries: u64,
+    },
     /// The rule of R1 needs tokens that fit the layout.
     #[error(transparent)]
     Span(#[from] SpanError),

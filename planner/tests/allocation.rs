@@ -52,7 +52,7 @@ fn the_counter_counts() {
 #[test]
 fn lifting_encoding_and_clearing_allocate_nothing() {
     let (geometry, [tail, all]) = geometry(PagedLift::All);
-    let mut plan = RestorePlan::new(geometry, PlanCapacity { jobs: 10, list_entries: 200 });
+    let mut plan = RestorePlan::new(geometry, PlanCapacity { jobs: 10, list_entries: 200 }).unwrap();
     let mut table = vec![0; plan.table_bytes()];
     let blocks: Vec<HostBlockId> = (0..BLOCKS).map(HostBlockId::new).collect();
     let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
@@ -77,7 +77,7 @@ fn lifting_encoding_and_clearing_allocate_nothing() {
 #[test]
 fn holding_every_block_of_a_pool_many_times_allocates_nothing() {
     let (geometry, [tail, _]) = geometry(PagedLift::None);
-    let mut plan = RestorePlan::new(geometry, PlanCapacity { jobs: 8, list_entries: 0 });
+    let mut plan = RestorePlan::new(geometry, PlanCapacity { jobs: 8, list_entries: 0 }).unwrap();
     let blocks: Vec<HostBlockId> = (0..BLOCKS).map(HostBlockId::new).collect();
     let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
     let span = PromptSpan::new(Tokens::new(u64::from(BLOCKS) * 16), Recurrence::None).unwrap();
@@ -94,7 +94,7 @@ fn holding_every_block_of_a_pool_many_times_allocates_nothing() {
 #[test]
 fn page_map_changes_allocate_nothing() {
     let (geometry, [tail, _]) = geometry(PagedLift::None);
-    let mut plan = MirrorPlan::new(geometry, RowCapacity { jobs: 1, changes: 64 });
+    let mut plan = MirrorPlan::new(geometry, RowCapacity { jobs: 1, changes: 64 }).unwrap();
     let mut table = vec![0; plan.table_bytes()];
     let staging = Staging { ticket: Ticket::new(1, 1), completion: 8, repeat: true };
     let count = allocations(|| {

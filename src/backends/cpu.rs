@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::thread;
 
 use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
 use pagelift_device::{Kernel, emulation};
@@ -15,6 +16,9 @@ use crate::error::{BackendError, Error};
 
 /// Warps for each thread: units are of uneven size, and a thread that is done early takes another warp.
 const WARPS_PER_THREAD: usize = 4;
+
+/// The most threads: each takes a stack, and a system that cannot start one may end the process.
+const MOST_THREADS: usize = 1024;
 
 /// Runs kernels on the CPU. 'Device' memory is ordinary memory; a launch is complete when the call returns.
 ///
@@ -36,11 +40,19 @@ impl Cpu {
         Self::with_threads(0)
     }
 
-    /// Uses `threads` threads; 0 means one for each processor.
+    /// Uses `threads` threads, at most 1024; 0 means one for each processor, and no more than that.
     ///
     /// # Errors
-    /// [`BackendError::Threads`] where they cannot be started.
+    /// [`BackendError::Threads`] where there are more than 1024, or they cannot be started.
     pub fn with_threads(threads: usize) -> Result<Self, Error> {
+        let threads = match threads {
+            0 => thread::available_parallelism().map_or(1, |processors| processors.get().min(MOST_THREADS)),
+            1..=MOST_THREADS => threads,
+            _ => {
+                let cause = format!("expected at most {MOST_THREADS}");
+                return Err(BackendError::Threads { threads, cause }.into());
+            }
+        };
         let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("pagelift-{i}"));
         let pool = builder.build();
         let threads = pool.map_err(|cause| BackendError::Threads { threads, cause: cause.to_string() })?;

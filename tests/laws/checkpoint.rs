@@ -22,7 +22,7 @@ pub fn law<S: Subject>(seed: u64, size: u32) {
             break world;
         }
     };
-    let mut plan = WriteBackPlan::new(Arc::clone(&world.geometry), ROOM);
+    let mut plan = WriteBackPlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options(&mut rng)).unwrap();
     for _ in 0..2 {
         plan.clear();

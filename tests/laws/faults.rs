@@ -14,7 +14,7 @@ pub fn a_wrong_byte_is_noticed<S: Subject>(seed: u64, size: u32) {
     let mut rng = Rng(seed);
     let backend = S::backend(rng.next());
     let mut world = World::random(&mut rng, size, &backend);
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
     let mut expected = world.image();
     let mut free = world.free_ids(&mut rng);
@@ -52,7 +52,7 @@ pub fn a_wrong_byte_is_noticed<S: Subject>(seed: u64, size: u32) {
 pub fn a_wrong_reference_is_noticed<S: Subject>() {
     let backend = S::backend(3);
     let mut world = World::small(&backend);
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
     let right = || Prompt::simple(6, &[2, 1], 0, TailRows::Exact);
     let wrong = [

@@ -245,7 +245,7 @@ pub fn law<S: Subject>(seed: u64, size: u32) {
     let backend = S::backend(rng.next());
     let mut world = World::random(&mut rng, size, &backend);
     let mut scratch = Scratch::new(&mut world, &backend);
-    let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), ROOM);
+    let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     let mut bound = bind_all(&mut rng, &world, &mut scratch, &mut plan);
     let options = options(&mut rng);
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
@@ -299,7 +299,7 @@ pub fn falling_starts<S: Subject>(seed: u64) {
     let starts = scratch.array(requests + 1, 4);
     let accepted = scratch.array(requests, 4);
     let queries = Some(Queries { starts, accepted: Some(accepted), requests });
-    let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), ROOM);
+    let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     plan.bind(group, RowBinding { queries, ..RowBinding::new(slots, capacity) }).unwrap();
     let pages = world.groups[0].device.blocks.min(world.groups[0].host.blocks);
     for page in 0..pages {

@@ -31,7 +31,7 @@ impl<S: Subject> Fixture<S> {
         let slots = scratch.array(12, 8);
         scratch.write(&mut world, slots, 8, &(0..12).collect::<Vec<i64>>());
         let (key, binding) = (world.groups[0].paged(), RowBinding::new(slots, 12));
-        let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), room);
+        let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), room).unwrap();
         plan.bind(key, binding).unwrap();
         let options = LauncherOptions { repeat, ..LauncherOptions::default() };
         let launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
@@ -40,7 +40,7 @@ impl<S: Subject> Fixture<S> {
 
     /// Another plan for the same launcher.
     fn plan(&self) -> MirrorPlan {
-        let mut plan = MirrorPlan::new(Arc::clone(&self.world.geometry), ROOM);
+        let mut plan = MirrorPlan::new(Arc::clone(&self.world.geometry), ROOM).unwrap();
         plan.bind(self.key, self.binding).unwrap();
         plan
     }

@@ -41,7 +41,7 @@ fn without_effect<S: Subject>(refuse: impl FnOnce(&mut Lifts<S>) -> Error) -> Er
 pub fn another_geometry<S: Subject>() {
     let error = without_effect::<S>(|it| {
         let other = World::small(&S::backend(1));
-        let mut plan = RestorePlan::new(Arc::clone(&other.geometry), ROOM);
+        let mut plan = RestorePlan::new(Arc::clone(&other.geometry), ROOM).unwrap();
         two().lift(&other, &mut plan);
         it.launcher.stage(&it.world.memory, &mut plan).unwrap_err()
     });
@@ -114,7 +114,7 @@ pub fn unregistered_memory<S: Subject>() {
     let address = |it: &Fixture<S>, id| it.world.memory.region(id).unwrap().address();
     let image = it.world.image();
     for slots in [8, u64::MAX - 127, address(&it, host), address(&it, device) + 8] {
-        let mut bad = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM);
+        let mut bad = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM).unwrap();
         bad.bind(it.key, RowBinding::new(slots, 8)).unwrap();
         let mut launcher = Launcher::bind(S::backend(1), &it.world.memory, &mut bad, one_slot).unwrap();
         it.map(&mut bad, 2, 0).unwrap();
@@ -122,7 +122,7 @@ pub fn unregistered_memory<S: Subject>() {
         assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
         assert_eq!(bad.page_map().pending().len(), 1, "its changes are still to be staged");
     }
-    let mut late = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM);
+    let mut late = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM).unwrap();
     late.bind(it.key, RowBinding::new(address(&it, device), 8)).unwrap();
     let mut launcher = Launcher::bind(S::backend(1), &it.world.memory, &mut late, one_slot).unwrap();
     let ticket = launcher.stage(&it.world.memory, &mut late).unwrap();
@@ -138,7 +138,7 @@ pub fn unregistered_memory<S: Subject>() {
 pub fn a_larger_plan<S: Subject>() {
     for room in [PlanCapacity { jobs: 33, ..ROOM }, PlanCapacity { list_entries: 65, ..ROOM }] {
         let error = without_effect::<S>(|it| {
-            let mut plan = RestorePlan::new(Arc::clone(&it.world.geometry), room);
+            let mut plan = RestorePlan::new(Arc::clone(&it.world.geometry), room).unwrap();
             it.launcher.stage(&it.world.memory, &mut plan).unwrap_err()
         });
         let Error::Launch(LaunchError::TableTooSmall { needed, room }) = error else { panic!("{error}") };
@@ -147,7 +147,7 @@ pub fn a_larger_plan<S: Subject>() {
     // A smaller one is welcome.
     let mut it = Lifts::<S>::new(slots(1));
     let mut plan =
-        RestorePlan::new(Arc::clone(&it.world.geometry), PlanCapacity { jobs: 1, list_entries: 0 });
+        RestorePlan::new(Arc::clone(&it.world.geometry), PlanCapacity { jobs: 1, list_entries: 0 }).unwrap();
     one().lift(&it.world, &mut plan);
     it.launcher.stage(&it.world.memory, &mut plan).unwrap();
     it.launch(&[one()]);
@@ -312,7 +312,7 @@ fn launches_without_threads() {
         let options = LauncherOptions::default();
         let shape = |error| matches!(error, Error::Backend(BackendError::Shape { .. }));
 
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
+        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
         Prompt::simple(3, &[1], 0, pagelift::plan::TailRows::Whole).lift(&world, &mut plan);
         let image = world.image();
         let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
@@ -320,7 +320,7 @@ fn launches_without_threads() {
         assert!(shape(launcher.launch(&mut world.memory).unwrap_err()));
         assert_eq!(launcher.state(ticket), TicketState::Pending);
 
-        let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), mirror::ROOM);
+        let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), mirror::ROOM).unwrap();
         let key = world.groups[0].paged();
         plan.bind(key, RowBinding::new(scratch, 1)).unwrap();
         let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();

@@ -159,7 +159,7 @@ pub fn law<S: Subject>(seed: u64, size: u32) {
     let mut rng = Rng(seed);
     let backend = S::backend(rng.next());
     let mut world = World::random(&mut rng, size, &backend);
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     let options = options(&mut rng);
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
     // The same launcher takes plan after plan.

@@ -32,7 +32,7 @@ impl<S: Subject> Lifts<S> {
     fn with(rng: &mut Rng, options: LauncherOptions) -> Self {
         let backend = S::backend(rng.next());
         let world = World::small(&backend);
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM);
+        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
         let launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
         Self { world, plan, launcher }
     }

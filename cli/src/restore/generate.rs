@@ -91,7 +91,7 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
         let groups = u32::try_from(manifest.groups().len()).unwrap_or(u32::MAX);
         // A step maps at most the first pages of all groups, or one more page of each.
         let capacity = RowCapacity { jobs: groups, changes: groups.saturating_mul(2) };
-        let mut mirror_plan = MirrorPlan::new(world.geometry.clone(), capacity);
+        let mut mirror_plan = MirrorPlan::new(world.geometry.clone(), capacity)?;
         let pages: Vec<_> =
             manifest.groups().iter().map(|group| GroupPages::after_import(manifest, group)).collect();
         for (pages, key) in pages.iter().zip(&world.keys) {
@@ -108,7 +108,7 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
             }
         }
         let states = PlanCapacity { jobs: groups, list_entries: 0 };
-        let mut checkpoint_plan = WriteBackPlan::new(world.geometry.clone(), states);
+        let mut checkpoint_plan = WriteBackPlan::new(world.geometry.clone(), states)?;
         let options = LauncherOptions::default();
         let mirror = Launcher::bind(backend, &world.memory, &mut mirror_plan, options)?;
         let checkpoint = Launcher::bind(backend, &world.memory, &mut checkpoint_plan, options)?;

@@ -78,7 +78,7 @@ pub fn lift(
     let entries: usize = lists.iter().map(|(_, blocks, _)| blocks.len()).sum();
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let capacity = PlanCapacity { jobs: small(groups.len().saturating_mul(3)), list_entries: small(entries) };
-    let mut plan = RestorePlan::new(world.geometry.clone(), capacity);
+    let mut plan = RestorePlan::new(world.geometry.clone(), capacity)?;
     plan.lift(&Import { span, groups: &groups }, mode)?;
 
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;

@@ -15,6 +15,9 @@ use crate::plan::Direction;
 /// Tells keys of one geometry from those of another.
 static STAMPS: AtomicU64 = AtomicU64::new(1);
 
+/// The most entries of all page maps of a geometry together: launchers keep and upload all of them.
+const MOST_MAP_ENTRIES: u32 = 1 << 26;
+
 /// Collects pools, groups, sides and routes; [`GeometryBuilder::build`] makes a [`Geometry`] of them.
 #[derive(Debug)]
 pub struct GeometryBuilder {
@@ -64,7 +67,8 @@ impl GeometryBuilder {
     ///
     /// # Errors
     /// Where its name is taken, it has no layers, a side that its landing or lift needs is missing, a side's blocks
-    /// do not lie in one region each, or its sides do not hold the same rows.
+    /// do not lie in one region each, its sides do not hold the same rows, or the page maps of all groups have more than
+    /// 2²⁶ entries.
     pub fn group<K: Kind>(&mut self, spec: GroupSpec<K>) -> Result<GroupKey<K>, GeometryError> {
         let name = spec.name.clone();
         if self.groups.iter().any(|group| group.name == name) {
@@ -92,7 +96,8 @@ impl GeometryBuilder {
         // A group that fails leaves sides behind that nothing names: they are taken back.
         let (sides, tables) = (self.sides.len(), self.tables.lengths());
         let added = self.add_main(group, id, &spec).and_then(|group| {
-            let entries = group.map_first.checked_add(group.map_entries);
+            let entries =
+                group.map_first.checked_add(group.map_entries).filter(|all| *all <= MOST_MAP_ENTRIES);
             Ok((group, entries.ok_or(GeometryError::Overflow { place: name, what: "the page map" })?))
         });
         let (group, map_entries) = added.inspect_err(|_| {

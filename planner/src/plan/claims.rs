@@ -3,6 +3,8 @@
 //! One stamp a block says which group uses it and heads a chain of the rows claimed so far. Stamps of an earlier
 //! plan are told by their generation, so that clearing costs nothing and looking up is an index: no hashing.
 
+use super::{MOST_BLOCKS, check_most, filled, room};
+use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::{GroupId, PoolId};
 
@@ -70,11 +72,22 @@ pub(crate) struct Claims {
 impl Claims {
     /// No claims, with room for `capacity` reads and writes. Blocks that are held need a record once at most, so that
     /// planning never allocates again.
-    pub fn new(geometry: &Geometry, capacity: usize) -> Self {
-        let blocks = |pool: &crate::geometry::Pool| usize::try_from(pool.blocks()).unwrap_or(0);
-        let stamps: Vec<_> = geometry.pools.iter().map(|pool| vec![Stamp::default(); blocks(pool)]).collect();
-        let room = stamps.iter().fold(capacity, |room, stamps| room.saturating_add(stamps.len()));
-        Self { generation: 1, stamps, records: Vec::with_capacity(room) }
+    ///
+    /// # Errors
+    /// Where the pools have more blocks than a plan keeps track of, or there is no memory for them.
+    pub fn new(geometry: &Geometry, capacity: u64) -> Result<Self, PlanError> {
+        let blocks = |sum: u64, pool: &crate::geometry::Pool| sum.saturating_add(u64::from(pool.blocks()));
+        let blocks = geometry.pools.iter().fold(0, blocks);
+        check_most("blocks of all pools", blocks, MOST_BLOCKS)?;
+        let stamp = |pool: &crate::geometry::Pool| {
+            filled("blocks of a pool", Stamp::default(), u64::from(pool.blocks()))
+        };
+        let stamps = geometry.pools.iter().map(stamp).collect::<Result<_, _>>()?;
+        Ok(Self {
+            generation: 1,
+            stamps,
+            records: room("rows read and written", capacity.saturating_add(blocks))?,
+        })
     }
 
     /// Forgets all claims.

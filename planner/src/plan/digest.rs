@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pagelift_abi as abi;
 
 use super::pages::{PlanCapacity, capacity_error};
-use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
+use super::{Plan, PlanSummary, Staging, room, table_bytes, write_table};
 use crate::error::PlanError;
 use crate::geometry::{DigestKey, Geometry, Kind, Region};
 use crate::id::{BlockId, HostBlockId, PageId};
@@ -46,18 +46,21 @@ impl DigestNumber {
 }
 
 impl DigestPlan {
-    /// An empty plan.
-    #[must_use]
-    pub fn new(geometry: Arc<Geometry>, capacity: PlanCapacity) -> Self {
-        let room = |count: u32| usize::try_from(count).unwrap_or(0);
-        Self {
-            jobs: Vec::with_capacity(room(capacity.jobs)),
-            lists: Vec::with_capacity(room(capacity.list_entries)),
+    /// An empty plan. All its memory is allocated here.
+    ///
+    /// # Errors
+    /// [`PlanError::Capacity`] where the capacity is past [`PlanCapacity::MOST`], [`PlanError::OutOfMemory`] where there
+    /// is no memory for so much.
+    pub fn new(geometry: Arc<Geometry>, capacity: PlanCapacity) -> Result<Self, PlanError> {
+        capacity.check()?;
+        Ok(Self {
+            jobs: room("jobs", capacity.jobs.into())?,
+            lists: room("block list entries", capacity.list_entries.into())?,
             geometry,
             capacity,
             units: 0,
             bytes: 0,
-        }
+        })
     }
 
     /// Empties the plan, and keeps its memory.

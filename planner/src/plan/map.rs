@@ -15,6 +15,7 @@ use super::direction::{DeviceToHost, Direction};
 use super::gather::no_route;
 use super::pages::capacity_error;
 use super::run::Steps;
+use super::{MOST_BLOCKS, check_most, filled, room};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, GroupKey, HasRows, Memory};
 use crate::id::{GroupId, HostBlockId, PageId, PoolId};
@@ -59,9 +60,8 @@ struct Place {
 
 impl PageMap {
     /// A map of no pages, with room for `capacity` changes a staging.
-    pub(super) fn new(geometry: Arc<Geometry>, capacity: u32) -> Self {
-        let size = |count: u32| usize::try_from(count).unwrap_or(0);
-        let entries = size(geometry.map_entries());
+    pub(super) fn new(geometry: Arc<Geometry>, capacity: u32) -> Result<Self, PlanError> {
+        let entries = u64::from(geometry.map_entries());
         let free = Owner { group: FREE, parts: 0 };
         let parts = |group: GroupId| -> u32 {
             let place = Place::of(&geometry, group).ok();
@@ -69,15 +69,25 @@ impl PageMap {
             blocks.map_or(0, |(blocks, place)| blocks.saturating_mul(place.block_parts()))
         };
         let groups = (0..).map(GroupId::new).take(geometry.groups().len());
-        Self {
-            entries: vec![abi::NONE; entries],
-            mirrors: groups.map(|group| vec![FREE; size(parts(group))]).collect(),
-            owners: geometry.pools().iter().map(|pool| vec![free; size(pool.blocks())]).collect(),
-            pending: Vec::with_capacity(size(capacity)),
-            pending_at: vec![FREE; entries],
+        let sum = |counts: &mut dyn Iterator<Item = u32>| {
+            counts.fold(0_u64, |sum, count| sum.saturating_add(u64::from(count)))
+        };
+        let mirrored = sum(&mut groups.clone().map(parts));
+        check_most("blocks that can be mapped", mirrored, MOST_BLOCKS)?;
+        let blocks = sum(&mut geometry.pools().iter().map(|pool| pool.blocks()));
+        check_most("blocks of all pools", blocks, MOST_BLOCKS)?;
+        let mirrors = groups.map(|group| filled("blocks that can be mapped", FREE, parts(group).into()));
+        let owners =
+            geometry.pools().iter().map(|pool| filled("blocks of a pool", free, pool.blocks().into()));
+        Ok(Self {
+            entries: filled("page-map entries", abi::NONE, entries)?,
+            mirrors: mirrors.collect::<Result<_, _>>()?,
+            owners: owners.collect::<Result<_, _>>()?,
+            pending: room("page-map changes", capacity.into())?,
+            pending_at: filled("page-map entries", FREE, entries)?,
             capacity,
             geometry,
-        }
+        })
     }
 
     /// Maps `page` of `group` to `block`: from the next staging on, rows written to the page are mirrored there.

@@ -32,7 +32,7 @@
 //! #     device: Some(SideSpec::packed(slab, &[0x900000], &[0], page, layout)),
 //! # })?;
 //! # let geometry = std::sync::Arc::new(geometry.build()?);
-//! let mut plan = RestorePlan::new(geometry, PlanCapacity::default());
+//! let mut plan = RestorePlan::new(geometry, PlanCapacity::default())?;
 //! let blocks = [3, 1, 4].map(HostBlockId::new);
 //! let span = PromptSpan::new(Tokens::new(35), Recurrence::None)?;
 //! let pages = [PageId::new(0)];
@@ -136,6 +136,35 @@ pub trait Plan: sealed::Sealed {
     /// Tells the plan that it was staged: page-map changes are no longer pending.
     #[doc(hidden)]
     fn staged(&mut self);
+}
+
+/// The most blocks, parts of blocks or pages that one plan keeps track of, over all pools: what it keeps for each is
+/// written when the plan is made.
+const MOST_BLOCKS: u64 = 1 << 26;
+
+/// An empty list with room for `entries`, or an error where there is none.
+fn room<T>(what: &'static str, entries: u64) -> Result<Vec<T>, PlanError> {
+    let error = PlanError::OutOfMemory { what, entries };
+    let mut list = Vec::new();
+    let wanted = usize::try_from(entries).map_err(|_| error.clone())?;
+    list.try_reserve_exact(wanted).map_err(|_| error)?;
+    Ok(list)
+}
+
+/// A list of `entries` times `value`, or an error where there is no room for it.
+fn filled<T: Clone>(what: &'static str, value: T, entries: u64) -> Result<Vec<T>, PlanError> {
+    let mut list = room(what, entries)?;
+    // As many as fit `usize`: there is room for them.
+    list.resize(usize::try_from(entries).unwrap_or(0), value);
+    Ok(list)
+}
+
+/// Refuses more than a plan may have.
+fn check_most(what: &'static str, wanted: u64, most: u64) -> Result<(), PlanError> {
+    if wanted > most {
+        return Err(PlanError::Capacity { what, needed: wanted, capacity: most });
+    }
+    Ok(())
 }
 
 /// Bytes of a table with these entries.

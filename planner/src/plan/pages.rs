@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::claims::{Claim, Claims, Conflict, Use};
 use super::direction::{Direction, block_words};
-use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
+use super::{Plan, PlanSummary, Staging, check_most, filled, room, table_bytes, write_table};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, Region, Route, RouteKey};
 use crate::id::BlockId;
 use crate::quantity::Bytes;
 
-/// Room of a page plan and of its table.
+/// Room of a page plan and of its table: at most [`PlanCapacity::MOST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanCapacity {
     /// Jobs: about one for each (import, group), and one more where rows after a tail are zeroed.
@@ -29,6 +29,17 @@ impl Default for PlanCapacity {
     /// Enough for 64 imports of three groups and 8192 listed blocks: a table of about 78 KiB.
     fn default() -> Self {
         Self { jobs: 384, list_entries: 8192 }
+    }
+}
+
+impl PlanCapacity {
+    /// The largest capacity that a plan is made with.
+    pub const MOST: Self = Self { jobs: 1 << 20, list_entries: 1 << 24 };
+
+    /// Refuses a capacity past the largest.
+    pub(super) fn check(self) -> Result<(), PlanError> {
+        check_most("jobs", self.jobs.into(), Self::MOST.jobs.into())?;
+        check_most("block list entries", self.list_entries.into(), Self::MOST.list_entries.into())
     }
 }
 
@@ -68,23 +79,27 @@ pub(super) struct Piece {
 }
 
 impl<D: Direction> PagePlan<D> {
-    /// An empty plan.
-    #[must_use]
-    pub fn new(geometry: Arc<Geometry>, capacity: PlanCapacity) -> Self {
-        let room = |count: u32| usize::try_from(count).unwrap_or(0);
-        let claims = room(capacity.jobs).saturating_add(room(capacity.list_entries)).saturating_mul(2);
-        Self {
-            jobs: Vec::with_capacity(room(capacity.jobs)),
-            lists: Vec::with_capacity(room(capacity.list_entries)),
-            claims: Claims::new(&geometry, claims),
-            seen: vec![0; geometry.groups.len()],
+    /// An empty plan. All its memory is allocated here.
+    ///
+    /// # Errors
+    /// [`PlanError::Capacity`] where the capacity is past [`PlanCapacity::MOST`] or the geometry's pools have more than
+    /// 2²⁶ blocks together, [`PlanError::OutOfMemory`] where there is no memory for so much.
+    pub fn new(geometry: Arc<Geometry>, capacity: PlanCapacity) -> Result<Self, PlanError> {
+        capacity.check()?;
+        let claims = u64::from(capacity.jobs).saturating_add(capacity.list_entries.into()).saturating_mul(2);
+        let groups = u64::try_from(geometry.groups.len()).unwrap_or(u64::MAX);
+        Ok(Self {
+            jobs: room("jobs", capacity.jobs.into())?,
+            lists: room("block list entries", capacity.list_entries.into())?,
+            claims: Claims::new(&geometry, claims)?,
+            seen: filled("groups", 0, groups)?,
             geometry,
             capacity,
             units: 0,
             bytes: 0,
             imports: 0,
             direction: PhantomData,
-        }
+        })
     }
 
     /// Empties the plan, and keeps its memory.

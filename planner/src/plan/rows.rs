@@ -12,12 +12,12 @@ use super::direction::{DeviceToHost, Direction, block_words};
 use super::gather::no_route;
 use super::map::PageMap;
 use super::pages::capacity_error;
-use super::{Plan, PlanSummary, Staging, table_bytes, write_table};
+use super::{Plan, PlanSummary, Staging, check_most, room, table_bytes, write_table};
 use crate::error::PlanError;
 use crate::geometry::{CompactRouteKey, Geometry, GroupKey, HasRows, Region, Route, RouteKey};
 use crate::quantity::Bytes;
 
-/// Room of a row plan and of its table.
+/// Room of a row plan and of its table: at most [`RowCapacity::MOST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowCapacity {
     /// Bindings: one for each mirrored group.
@@ -30,6 +30,17 @@ impl Default for RowCapacity {
     /// 16 groups, 1024 changes: a table of about 9 KiB.
     fn default() -> Self {
         Self { jobs: 16, changes: 1024 }
+    }
+}
+
+impl RowCapacity {
+    /// The largest capacity that a plan is made with.
+    pub const MOST: Self = Self { jobs: 1 << 16, changes: 1 << 24 };
+
+    /// Refuses a capacity past the largest.
+    fn check(self) -> Result<(), PlanError> {
+        check_most("row bindings", self.jobs.into(), Self::MOST.jobs.into())?;
+        check_most("page-map changes", self.changes.into(), Self::MOST.changes.into())
     }
 }
 
@@ -50,19 +61,22 @@ pub struct RowPlan<D> {
 }
 
 impl<D: Direction> RowPlan<D> {
-    /// A plan with no bindings and an empty page map.
-    #[must_use]
-    pub fn new(geometry: Arc<Geometry>, capacity: RowCapacity) -> Self {
-        let room = usize::try_from(capacity.jobs).unwrap_or(0);
-        Self {
-            map: PageMap::new(Arc::clone(&geometry), capacity.changes),
-            jobs: Vec::with_capacity(room),
-            bindings: Vec::with_capacity(room),
+    /// A plan with no bindings and an empty page map. All its memory is allocated here.
+    ///
+    /// # Errors
+    /// [`PlanError::Capacity`] where the capacity is past [`RowCapacity::MOST`], the geometry's pools have more than 2²⁶
+    /// blocks together, or as many can be mapped; [`PlanError::OutOfMemory`] where there is no memory for so much.
+    pub fn new(geometry: Arc<Geometry>, capacity: RowCapacity) -> Result<Self, PlanError> {
+        capacity.check()?;
+        Ok(Self {
+            map: PageMap::new(Arc::clone(&geometry), capacity.changes)?,
+            jobs: room("row bindings", capacity.jobs.into())?,
+            bindings: room("row bindings", capacity.jobs.into())?,
             geometry,
             capacity,
             launcher: 0,
             direction: PhantomData,
-        }
+        })
     }
 
     /// Which host block mirrors which page.

@@ -123,7 +123,7 @@ fn case_21_blocks_find_their_extent_wherever_it_lies() {
     let regions = [Region::new(HOST, 128), Region::new(HOST + 1024, 64), Region::new(HOST + 4096, 128)];
     let (geometry, group) = in_extents(5, &extents, &regions).unwrap();
     for (block, address) in [(0, 4096), (1, 4096 + 64), (2, 0), (3, 64), (4, 1024)] {
-        let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default());
+        let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default()).unwrap();
         let (blocks, page) = (hosts(&[block]), pages(&[1]));
         plan.lift(&import(prompt(4), &[ImportGroup::new(group, &blocks, &page)]), TailRows::Whole).unwrap();
         let expected = Move { to: DEVICE + 64, from: Some(HOST + address), bytes: 64 };
@@ -181,7 +181,7 @@ fn case_03_padding_between_blocks_belongs_to_nobody() {
     let spec = paged("main", 1, PagedLift::All, side(host, HOST), side(device, DEVICE));
     let group = builder.group(spec).unwrap();
     let geometry = Arc::new(builder.build().unwrap());
-    let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default());
+    let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default()).unwrap();
     let (blocks, page) = (hosts(&[0, 1, 2, 3]), pages(&[3, 2, 1, 0]));
     plan.lift(&import(prompt(16), &[ImportGroup::new(group, &blocks, &page)]), TailRows::Whole).unwrap();
     let pair = |page: u64| Move { to: DEVICE + page * 100, from: Some(HOST + (3 - page) * 100), bytes: 64 };

@@ -121,7 +121,7 @@ proptest! {
     fn moves_every_byte_once_and_nothing_else(seed: u64, size in 1_u32..7, imports in 0_u64..5) {
         let mut rng = Rng(seed);
         let world = World::random(&mut rng, size);
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), PlanCapacity::default());
+        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), PlanCapacity::default()).unwrap();
         let (mut free_blocks, mut free_pages) = (rng.order(world.blocks), rng.order(world.pages));
         let mut moves = Vec::new();
         for _ in 0..imports {
@@ -216,7 +216,7 @@ fn width_between(host: &PagedLayout, device: &PagedLayout) -> u64 {
     );
     let group = builder.group(paged("main", 1, PagedLift::Tail, sides.0, sides.1)).unwrap();
     let geometry = Arc::new(builder.build().unwrap());
-    let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default());
+    let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default()).unwrap();
     let (blocks, page) = (hosts(&[1]), pages(&[1]));
     plan.lift(&import(prompt(2), &[ImportGroup::new(group, &blocks, &page)]), TailRows::Whole).unwrap();
     let table = encoded(&plan);

@@ -27,7 +27,7 @@ fn all_arrays() -> RowBinding {
 fn bindings_are_encoded_as_documented() {
     let layout = PagedLayout::builder(8).tokens_per_row(4).segment("key", 32).build().unwrap();
     let one = One::new(&layout, 3, 4, 6, PagedLift::Tail);
-    let mut plan = MirrorPlan::new(Arc::clone(&one.geometry), RowCapacity::default());
+    let mut plan = MirrorPlan::new(Arc::clone(&one.geometry), RowCapacity::default()).unwrap();
     plan.bind(one.group, all_arrays()).unwrap();
     let table = encoded(&plan);
     let head = header(&table);
@@ -52,7 +52,7 @@ fn bindings_are_encoded_as_documented() {
 #[test]
 fn absent_arrays_are_zero_and_an_absent_null_page_is_none() {
     let three = Three::new();
-    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity::default());
+    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity::default()).unwrap();
     plan.bind(three.tail, RowBinding::new(0x1000, 16)).unwrap();
     plan.bind(three.all, RowBinding::new(0x2000, 0)).unwrap();
     let table = encoded(&plan);
@@ -74,7 +74,7 @@ fn absent_arrays_are_zero_and_an_absent_null_page_is_none() {
 #[test]
 fn what_a_kernel_could_not_read_is_refused_and_changes_nothing() {
     let three = Three::new();
-    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity::default());
+    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity::default()).unwrap();
     plan.bind(three.all, RowBinding::new(0x1000, 16)).unwrap();
     let before = encoded(&plan);
     let good = all_arrays();
@@ -121,7 +121,7 @@ fn what_a_kernel_could_not_read_is_refused_and_changes_nothing() {
 #[test]
 fn bindings_past_the_capacity_are_refused() {
     let three = Three::new();
-    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity { jobs: 1, changes: 0 });
+    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity { jobs: 1, changes: 0 }).unwrap();
     plan.bind(three.tail, all_arrays()).unwrap();
     let full = PlanError::Capacity { what: "row bindings", needed: 2, capacity: 1 };
     assert_eq!(plan.bind(three.all, all_arrays()), Err(full));
@@ -134,7 +134,7 @@ fn case_01_slots_and_rows_that_need_more_than_32_bits_are_refused() {
     let layout = PagedLayout::builder(4096).segment("row", 1).build().unwrap();
     for (pages, fits) in [(1 << 20, true), ((1 << 20) + 1, false)] {
         let one = One::new(&layout, 1, 1, pages, PagedLift::Tail);
-        let mut plan = MirrorPlan::new(one.geometry, RowCapacity::default());
+        let mut plan = MirrorPlan::new(one.geometry, RowCapacity::default()).unwrap();
         let bound = plan.bind(one.group, RowBinding::new(8, 16));
         assert_eq!(bound.is_ok(), fits, "{bound:?}");
     }
@@ -142,7 +142,7 @@ fn case_01_slots_and_rows_that_need_more_than_32_bits_are_refused() {
     let layout = PagedLayout::builder(1).segment("row", 16).build().unwrap();
     let one = One::new(&layout, 64, 1, 1, PagedLift::Tail);
     for (capacity, fits) in [((1 << 26) - 1, true), (1 << 26, false)] {
-        let mut plan = MirrorPlan::new(Arc::clone(&one.geometry), RowCapacity::default());
+        let mut plan = MirrorPlan::new(Arc::clone(&one.geometry), RowCapacity::default()).unwrap();
         let bound = plan.bind(one.group, RowBinding::new(8, capacity));
         assert_eq!(bound.is_ok(), fits, "{bound:?}");
         assert_eq!(plan.jobs(), usize::from(fits));
@@ -160,7 +160,7 @@ fn a_group_without_a_host_side_cannot_be_mirrored() {
     let mut spec = paged("main", 1, PagedLift::None, side.clone(), side);
     (spec.host, spec.landing) = (None, Landing::Device);
     let group = builder.group(spec).unwrap();
-    let mut plan = MirrorPlan::new(Arc::new(builder.build().unwrap()), RowCapacity::default());
+    let mut plan = MirrorPlan::new(Arc::new(builder.build().unwrap()), RowCapacity::default()).unwrap();
     let error = plan.bind(group, RowBinding::new(8, 16)).unwrap_err();
     assert_eq!(error.to_string(), "group `main` has no host side to copy device to host");
     let page = PageId::new(0);

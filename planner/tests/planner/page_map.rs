@@ -86,7 +86,7 @@ proptest! {
     fn agrees_with_a_plain_map(steps in prop::collection::vec(step(), 0..60), capacity in 0_u32..8) {
         let three = Three::new();
         let groups: [GroupKey<Paged>; 2] = [three.tail, three.all];
-        let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity { jobs: 2, changes: capacity });
+        let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity { jobs: 2, changes: capacity }).unwrap();
         let mut model = Model::default();
         for step in steps {
             match step {
@@ -133,7 +133,7 @@ proptest! {
 #[test]
 fn case_10_refusals_say_who_has_the_page_or_block() {
     let three = Three::new();
-    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity::default());
+    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity::default()).unwrap();
     let map = plan.page_map_mut();
     let (page, block) = (PageId::new, HostBlockId::new);
     map.map(three.tail, page(3), block(5)).unwrap();
@@ -177,7 +177,7 @@ fn case_10_refusals_say_who_has_the_page_or_block() {
 #[test]
 fn a_page_given_away_and_taken_back_in_one_staging_is_one_change() {
     let three = Three::new();
-    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity { jobs: 0, changes: 1 });
+    let mut plan = MirrorPlan::new(Arc::clone(&three.geometry), RowCapacity { jobs: 0, changes: 1 }).unwrap();
     let (page, block) = (PageId::new(2), HostBlockId::new);
     let map = plan.page_map_mut();
     map.map(three.tail, page, block(1)).unwrap();

@@ -189,7 +189,7 @@ fn capacities_are_kept_and_a_full_plan_stays_usable() {
         (2, 8, PlanError::Capacity { what: "jobs", needed: 3, capacity: 2 }),
         (0, 8, PlanError::Capacity { what: "jobs", needed: 1, capacity: 0 }),
     ] {
-        let mut plan = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs, list_entries });
+        let mut plan = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs, list_entries }).unwrap();
         let before = encoded(&plan);
         assert_eq!(lift(&three, &mut plan, prompt(6), GOOD, TailRows::Whole), Err(error));
         assert_eq!(encoded(&plan), before);
@@ -198,7 +198,7 @@ fn capacities_are_kept_and_a_full_plan_stays_usable() {
     let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
     let one = One::new(&layout, 1, 8, 8, PagedLift::All);
     let capacity = PlanCapacity { jobs: 4, list_entries: 3 };
-    let mut plan = RestorePlan::new(one.geometry.clone(), capacity);
+    let mut plan = RestorePlan::new(one.geometry.clone(), capacity).unwrap();
     let (blocks, page) = (hosts(&[0, 1, 2, 3]), pages(&[0, 1, 2, 3]));
     let groups = |count: usize| [ImportGroup::new(one.group, &blocks[..count], &page[..count])];
     let full = PlanError::Capacity { what: "block list entries", needed: 4, capacity: 3 };
@@ -246,7 +246,8 @@ fn tables_without_room_are_refused() {
 #[test]
 fn checkpoints() {
     let three = Three::new();
-    let mut plan = WriteBackPlan::new(three.geometry.clone(), PlanCapacity { jobs: 2, list_entries: 0 });
+    let mut plan =
+        WriteBackPlan::new(three.geometry.clone(), PlanCapacity { jobs: 2, list_entries: 0 }).unwrap();
     plan.checkpoint(three.state, PageId::new(1), HostBlockId::new(2)).unwrap();
     let before = encoded(&plan);
     let mut refused = |page: u32, block: u32| {
@@ -283,7 +284,7 @@ fn a_state_without_a_host_side_cannot_be_checkpointed() {
         device: Some(SideSpec::packed(device, &[DEVICE], &[0], 128, layout)),
     };
     let state = builder.group(spec).unwrap();
-    let mut plan = WriteBackPlan::new(Arc::new(builder.build().unwrap()), PlanCapacity::default());
+    let mut plan = WriteBackPlan::new(Arc::new(builder.build().unwrap()), PlanCapacity::default()).unwrap();
     let error = plan.checkpoint(state, PageId::new(0), HostBlockId::new(0)).unwrap_err();
     assert_eq!(error.to_string(), "group `state` has no host side to copy device to host");
 }
@@ -314,7 +315,7 @@ proptest! {
     fn random_lists_are_planned_or_refused_whole(seed: u64) {
         let mut rng = Rng(seed);
         let three = Three::new();
-        let mut plan = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs: 12, list_entries: 6 });
+        let mut plan = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs: 12, list_entries: 6 }).unwrap();
         let ids = |rng: &mut Rng| -> Vec<u32> {
             (0..rng.below(4)).map(|_| if rng.below(30) == 0 { rng.next() as u32 } else { rng.small(9) }).collect()
         };
@@ -331,7 +332,7 @@ proptest! {
             }
         }
         // The accepted ones alone make the same plan.
-        let mut again = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs: 12, list_entries: 6 });
+        let mut again = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs: 12, list_entries: 6 }).unwrap();
         for (span, mode, lists) in &accepted {
             let lists = [0, 1, 2].map(|i: usize| (&lists[i].0[..], &lists[i].1[..]));
             lift(&three, &mut again, *span, lists, *mode).unwrap();

@@ -40,7 +40,7 @@ fn a_restore_plan_reads_well_and_serialises() {
 #[test]
 fn a_mirror_plan_says_what_it_may_copy_and_not_how_much() {
     let three = Three::new();
-    let mut plan = MirrorPlan::new(three.geometry.clone(), RowCapacity::default());
+    let mut plan = MirrorPlan::new(three.geometry.clone(), RowCapacity::default()).unwrap();
     plan.bind(three.tail, RowBinding::new(0x1000, 256)).unwrap();
     let expected = "device to host: 1 job\n  mirror `tail`: up to 256 tokens a step, 2 layers";
     assert_eq!(plan.to_string(), expected);

@@ -90,7 +90,7 @@ fn tail_page_of_v3_2_is_one_plan_of_two_groups() {
     let indexer = PagedLayout::indexer_fp8(64).unwrap();
     assert_eq!((main.page_bytes().get(), indexer.page_bytes().get()), (41_984, 8_448));
     let (geometry, keys) = v3_2(&main, &indexer);
-    let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default());
+    let mut plan = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default()).unwrap();
     let first: Vec<u32> = (0..501).collect();
     let second: Vec<u32> = (501..1002).collect();
     let (first, second, pages) = (hosts(&first), hosts(&second), pages(&[0, 1]));

@@ -96,7 +96,7 @@ impl One {
     }
 
     pub fn plan(&self) -> RestorePlan {
-        RestorePlan::new(Arc::clone(&self.geometry), PlanCapacity::default())
+        RestorePlan::new(Arc::clone(&self.geometry), PlanCapacity::default()).unwrap()
     }
 }
 
@@ -139,7 +139,7 @@ impl Three {
     }
 
     pub fn plan(&self) -> RestorePlan {
-        RestorePlan::new(Arc::clone(&self.geometry), PlanCapacity::default())
+        RestorePlan::new(Arc::clone(&self.geometry), PlanCapacity::default()).unwrap()
     }
 
     /// The lists of all three groups, in their order.
