@@ -6,7 +6,7 @@
 //! | [`mod@reference`] | what must every byte be? |
 //! | [`restore`] | the main job: plan, land, lift, mirror, seal, verify |
 //! | [`doctor`] | what can this machine do? |
-//! | [`args`], [`progress`], [`report`] | how does a person or a program talk to it? |
+//! | [`args`], [`progress`], [`report`], [`text`] | how does a person or a program talk to it? |
 #![forbid(unsafe_code)]
 
 mod args;
@@ -16,6 +16,7 @@ mod progress;
 mod reference;
 mod report;
 mod restore;
+mod text;
 
 use std::process::ExitCode;
 

@@ -116,6 +116,19 @@ fn a_missing_file_and_a_folder_are_named() {
     assert!(refused(manifests().to_str().unwrap()).contains("manifests"));
 }
 
+#[cfg(unix)]
+#[test]
+fn what_is_not_a_regular_file_is_refused_and_shown_without_control_characters() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("a\u{1b}[31mpipe");
+    let made = Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let message = refused(pipe.to_str().unwrap());
+    assert!(message.contains("a\\u{1b}[31mpipe: it is a pipe") && !message.contains('\u{1b}'), "{message}");
+    assert!(refused("/dev/zero").contains("/dev/zero"));
+    assert!(!refused("no\u{1b}where.json").contains('\u{1b}'));
+}
+
 #[test]
 fn truncated_manifests_are_refused() {
     let text = std::fs::read(small("unaligned.json")).unwrap();
@@ -168,7 +181,7 @@ fn wrong_manifests_name_the_place_and_what_was_expected() {
     let pool = changed("aligned.json", |m| m["groups"][0]["host"]["pool"] = "nowhere".into());
     assert!(pool.contains("nowhere"), "{pool}");
     let page = changed("aligned.json", |m| m["pools"][0]["page_bytes"] = 7.into());
-    assert!(page.contains('7'), "{page}");
+    assert!(page.contains("needs 18432 bytes a page"), "{page}");
     let tokens = changed("aligned.json", |m| m["prompt_tokens"] = 100_000.into());
     assert!(tokens.contains("blocks"), "{tokens}");
     let negative = changed("aligned.json", |m| m["pools"][0]["blocks"] = (-1).into());
@@ -181,5 +194,5 @@ fn wrong_manifests_name_the_place_and_what_was_expected() {
             groups.iter_mut().find(|g| g["lift"] == "state" && g["layout"]["kind"] != "ring").unwrap();
         state["lift"] = "tail".into();
     });
-    assert!(partial.contains("state or none"), "{partial}");
+    assert!(partial.contains("`state` or `none`"), "{partial}");
 }

@@ -3,6 +3,7 @@
 //! Groups may share a pool; then they share its ids, and a block belongs to one group. Explicit lists choose first,
 //! whatever their place in the file; scattered ones draw from what is left, in the order of the groups.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::error::{At, Located, Problem};
@@ -12,7 +13,7 @@ use super::pool::Pool;
 use super::span::Span;
 use super::splitmix::SplitMix64;
 
-/// Gives every group its blocks, and returns the ids that are left of each pool, in scattered order.
+/// Gives every group its blocks, and returns the ids that are left of each pool.
 pub fn assign(
     pools: &[Arc<Pool>],
     specs: &[GroupSpec],
@@ -22,19 +23,21 @@ pub fn assign(
     let mut owners: Vec<Owners> = pools.iter().map(|pool| Owners::new(Arc::clone(pool))).collect();
     for_each_side(specs, groups, span, &mut owners, |side, owners| match &side.spec.blocks {
         BlocksSpec::List(ids) => side.take_list(ids, owners).map(Some),
-        BlocksSpec::Scattered(_) => Ok(None),
+        BlocksSpec::Scattered { .. } => Ok(None),
     })?;
     let mut free: Vec<Free> = owners.into_iter().map(Owners::into_free).collect();
     for_each_side(specs, groups, span, &mut free, |side, free| match &side.spec.blocks {
         BlocksSpec::List(_) => Ok(None),
-        BlocksSpec::Scattered(spec) => side.draw(spec.seed, free).map(Some),
+        BlocksSpec::Scattered { seed } => side.draw(*seed, free).map(Some),
     })?;
-    Ok(free.into_iter().map(Free::into_spare).collect())
+    Ok(free.into_iter().map(|free| free.ids).collect())
 }
 
 /// A side that is to be given blocks.
 struct Asking<'a> {
     spec: &'a SideSpec,
+    group: usize,
+    memory: Memory,
     needed: u64,
     why: &'static str,
     place: String,
@@ -54,14 +57,14 @@ fn for_each_side<S>(
                 Memory::Host => group.host_blocks_needed(span),
                 Memory::Device => group.device_pages_needed(span),
             };
-            let place = format!("groups[{}].{memory}.blocks", group.index);
+            let (index, place) = (group.index, place(group.index, memory));
             let (spec, side) = match memory {
                 Memory::Host => (&spec.host, &mut group.host),
                 Memory::Device => (&spec.device, &mut group.device),
             };
             if let (Some(spec), Some(side)) = (spec, side)
                 && let Some(state) = states.get_mut(side.pool.index)
-                && let Some(ids) = visit(Asking { spec, needed, why, place }, state)?
+                && let Some(ids) = visit(Asking { spec, group: index, memory, needed, why, place }, state)?
             {
                 side.blocks = ids;
             }
@@ -70,19 +73,27 @@ fn for_each_side<S>(
     Ok(())
 }
 
+/// Where the blocks of a side stand.
+fn place(group: usize, memory: Memory) -> String {
+    format!("groups[{group}].{memory}.blocks")
+}
+
+/// Where a block was listed: the group, its side, and the position.
+type Listed = (usize, Memory, usize);
+
 /// Who has which block of a pool, while explicit lists are read.
 struct Owners {
     pool: Arc<Pool>,
-    /// Sorted by id: the block, and where it was listed.
-    taken: std::collections::BTreeMap<u32, String>,
+    /// By id.
+    taken: BTreeMap<u32, Listed>,
 }
 
 impl Owners {
     fn new(pool: Arc<Pool>) -> Self {
-        Self { pool, taken: std::collections::BTreeMap::new() }
+        Self { pool, taken: BTreeMap::new() }
     }
 
-    fn take(&mut self, id: u32, place: &str) -> Result<(), Problem> {
+    fn take(&mut self, id: u32, listed: Listed) -> Result<(), Problem> {
         let pool = || self.pool.name.clone();
         if id >= self.pool.blocks {
             return Err(Problem::BlockOutOfRange { id, pool: pool(), blocks: self.pool.blocks });
@@ -91,9 +102,12 @@ impl Owners {
             return Err(Problem::NullBlock { id, pool: pool() });
         }
         match self.taken.get(&id) {
-            Some(first) => Err(Problem::BlockTwice { id, pool: pool(), first: first.clone() }),
+            Some((group, memory, position)) => {
+                let first = format!("{}.list[{position}]", place(*group, *memory));
+                Err(Problem::BlockTwice { id, pool: pool(), first })
+            }
             None => {
-                self.taken.insert(id, place.to_owned());
+                self.taken.insert(id, listed);
                 Ok(())
             }
         }
@@ -116,11 +130,6 @@ impl Free {
     fn draw(&mut self, random: &mut SplitMix64) -> Option<u32> {
         (!self.ids.is_empty()).then(|| self.ids.swap_remove(random.below(self.ids.len())))
     }
-
-    fn into_spare(mut self) -> Vec<u32> {
-        let mut random = SplitMix64::new(self.pool.index as u64);
-        std::iter::from_fn(|| self.draw(&mut random)).collect()
-    }
 }
 
 impl Asking<'_> {
@@ -131,8 +140,9 @@ impl Asking<'_> {
             return Err(problem).at(format!("{}.list", self.place));
         }
         for (position, id) in ids.iter().enumerate() {
-            let place = format!("{}.list[{position}]", self.place);
-            owners.take(*id, &place).at(place)?;
+            let taken = owners.take(*id, (self.group, self.memory, position));
+            taken
+                .map_err(|problem| Located { place: format!("{}.list[{position}]", self.place), problem })?;
         }
         Ok(ids.to_vec())
     }

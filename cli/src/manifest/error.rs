@@ -5,29 +5,46 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::format::{Lift, Memory, VERSION};
+use crate::text;
 
 /// Why a manifest was refused.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ManifestError {
     /// The file could not be read.
-    #[error("cannot read the manifest {}: {source}", path.display())]
+    #[error("cannot read the manifest {}: {source}", text::path(path))]
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
     },
+    /// There is something else of that name.
+    #[error("cannot read the manifest {}: it is {kind}, not a regular file", text::path(path))]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// The file is no text.
+    #[error("{}: {problem}", text::path(path))]
+    Encoding {
+        /// The file.
+        path: PathBuf,
+        /// What was found, and what was expected.
+        problem: String,
+    },
     /// The file is too large to be a manifest.
-    #[error("{}: larger than {limit} bytes, which no manifest is", path.display())]
+    #[error("{}: larger than {limit} bytes, which no manifest is", text::path(path))]
     TooLarge {
         /// The file.
         path: PathBuf,
         /// The most bytes that are read.
         limit: u64,
     },
-    /// The file is not JSON, or not of the documented shape.
-    #[error("{}: at {place}: {source}", path.display())]
+    /// The file is not JSON, or repeats a field.
+    #[error("{}: at {place}: {source}", text::path(path))]
     Shape {
         /// The file.
         path: PathBuf,
@@ -37,7 +54,7 @@ pub enum ManifestError {
         source: serde_json::Error,
     },
     /// The file says something that cannot be.
-    #[error("{}: at {place}: {problem}", path.display())]
+    #[error("{}: at {place}: {problem}", text::path(path))]
     Invalid {
         /// The file.
         path: PathBuf,
@@ -59,7 +76,7 @@ pub enum Problem {
         found: u64,
     },
     /// A count is out of its bounds.
-    #[error("expected a number from {low} to {high}, found {found}")]
+    #[error("expected a whole number from {low} to {high}, found {found}")]
     OutOfRange {
         /// The number.
         found: u64,
@@ -68,14 +85,52 @@ pub enum Problem {
         /// The most that is allowed.
         high: u64,
     },
-    /// A list is empty where something is needed.
-    #[error("expected at least one {item}")]
-    Empty {
-        /// What is missing.
-        item: &'static str,
+    /// A value is not of the kind that belongs there.
+    #[error("expected {expected}, found {found}")]
+    Unexpected {
+        /// What belongs there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// A field is missing.
+    #[error("the field `{field}` is missing: expected {expected}")]
+    Missing {
+        /// The field.
+        field: &'static str,
+        /// What it should hold.
+        expected: String,
+    },
+    /// A field has a name that means nothing.
+    #[error("unknown field `{field}`; the fields here are {known}")]
+    UnknownField {
+        /// The field.
+        field: String,
+        /// The fields there are.
+        known: String,
+    },
+    /// All groups together take more work than makes sense.
+    #[error("{what} come to {found}, which is more than {limit}")]
+    TooMany {
+        /// What was counted.
+        what: &'static str,
+        /// How much of it there is.
+        found: u64,
+        /// The most there may be.
+        limit: u64,
+    },
+    /// A part of a state has no bytes or too many.
+    #[error("the part `{part}` would have {bytes} bytes, expected 1 to {high}")]
+    PartBytes {
+        /// The part.
+        part: String,
+        /// Its bytes, where they can be said.
+        bytes: String,
+        /// The most it may have.
+        high: u64,
     },
     /// Two things have one name.
-    #[error("the name {name:?} is already used at {first}")]
+    #[error("the name `{name}` is already used at {first}")]
     DuplicateName {
         /// The name.
         name: String,
@@ -83,7 +138,7 @@ pub enum Problem {
         first: String,
     },
     /// A group names a pool that does not exist.
-    #[error("there is no pool {name:?}; the pools are {}", known.join(", "))]
+    #[error("there is no pool `{name}`; the pools are {}", text::names(known))]
     UnknownPool {
         /// The name.
         name: String,
@@ -91,7 +146,7 @@ pub enum Problem {
         known: Vec<String>,
     },
     /// A side names a pool of the other memory.
-    #[error("expected a pool in {expected} memory, but {pool:?} lies in {found} memory")]
+    #[error("expected a pool in `{expected}` memory, but `{pool}` lies in `{found}` memory")]
     WrongMemory {
         /// The pool.
         pool: String,
@@ -101,7 +156,7 @@ pub enum Problem {
         found: Memory,
     },
     /// A number does not divide another.
-    #[error("{what} {value} is not a multiple of {by} {divisor}")]
+    #[error("{what} = {value} is not a multiple of {by} = {divisor}")]
     NotDivisible {
         /// What should be divided.
         what: &'static str,
@@ -113,16 +168,8 @@ pub enum Problem {
         divisor: u64,
     },
     /// Padding after blocks in a pool whose blocks do not follow each other.
-    #[error("blocks have an end that can be padded only in a pool of order \"blocks-outermost\"")]
+    #[error("blocks have an end that can be padded only in a pool of order `blocks-outermost`")]
     PaddingOfSplitBlocks,
-    /// A product or sum leaves its bounds.
-    #[error("{what} is larger than {limit} bytes")]
-    TooManyBytes {
-        /// What is too large.
-        what: &'static str,
-        /// The most it may be.
-        limit: u64,
-    },
     /// No ring fits the block.
     #[error("no multiple of 4 from {least} on divides a block of {block_tokens} tokens, so no ring fits")]
     NoRing {
@@ -132,7 +179,7 @@ pub enum Problem {
         block_tokens: u32,
     },
     /// Rows and padding do not fit into a page.
-    #[error("the layout needs {needed} bytes a page, but pages of pool {pool:?} have {page_bytes}")]
+    #[error("the layout needs {needed} bytes a page, but pages of pool `{pool}` have {page_bytes}")]
     PageTooSmall {
         /// Bytes of the layout, row padding included.
         needed: u64,
@@ -143,7 +190,7 @@ pub enum Problem {
     },
     /// A group reaches past the last layer of its pool.
     #[error(
-        "{layers} layers from layer {first_layer} on do not fit into the {found} layers of pool {pool:?}"
+        "{layers} layers from layer {first_layer} on do not fit into the {found} layers of pool `{pool}`"
     )]
     LayersOutOfRange {
         /// The pool.
@@ -159,7 +206,7 @@ pub enum Problem {
     #[error("a state has no rows that could be padded: its page is copied whole")]
     PaddingOfState,
     /// A token-paged group is lifted as a state, or the other way round.
-    #[error("a group of {family} can be lifted as {allowed}, not as {found}")]
+    #[error("a group of {family} can be lifted as {allowed}, not as `{found}`")]
     WrongLift {
         /// What the group holds.
         family: &'static str,
@@ -169,7 +216,7 @@ pub enum Problem {
         found: Lift,
     },
     /// Something that lands on the GPU is also to be lifted.
-    #[error("a group that lands on the GPU is there already: expected lift none, found {found}")]
+    #[error("a group that lands on the GPU is there already: expected lift `none`, found `{found}`")]
     LiftOfLanded {
         /// What was asked for.
         found: Lift,
@@ -184,7 +231,7 @@ pub enum Problem {
     },
     /// Rows of a page are mirrored whose other rows never reach the host.
     #[error(
-        "mirroring rows needs landing host and a lift: a block whose imported rows are elsewhere is never complete"
+        "mirroring rows needs landing `host` and a lift: a block whose imported rows are elsewhere is never complete"
     )]
     MirrorOfPart,
     /// A state is checkpointed although it is not on the GPU.
@@ -201,7 +248,7 @@ pub enum Problem {
         found: u64,
     },
     /// An id is past the end of its pool.
-    #[error("block {id} is not one of the {blocks} blocks of pool {pool:?}")]
+    #[error("block {id} is not one of the {blocks} blocks of pool `{pool}`")]
     BlockOutOfRange {
         /// The id.
         id: u32,
@@ -211,7 +258,7 @@ pub enum Problem {
         blocks: u32,
     },
     /// The null block of a pool is used.
-    #[error("block {id} is the null block of pool {pool:?}")]
+    #[error("block {id} is the null block of pool `{pool}`")]
     NullBlock {
         /// The id.
         id: u32,
@@ -219,7 +266,7 @@ pub enum Problem {
         pool: String,
     },
     /// A block is listed twice.
-    #[error("block {id} of pool {pool:?} is already used at {first}; a block belongs to one group, once")]
+    #[error("block {id} of pool `{pool}` is already used at {first}; a block belongs to one group, once")]
     BlockTwice {
         /// The id.
         id: u32,
@@ -229,7 +276,7 @@ pub enum Problem {
         first: String,
     },
     /// A pool is too small.
-    #[error("{needed} blocks are needed of pool {pool:?}, but only {free} are free")]
+    #[error("{needed} blocks are needed of pool `{pool}`, but only {free} are free")]
     NotEnoughBlocks {
         /// The pool.
         pool: String,
@@ -240,7 +287,7 @@ pub enum Problem {
     },
 }
 
-/// A problem together with its place, before the name of the file is known.
+/// A problem together with its place, which is empty at the top level, before the name of the file is known.
 #[derive(Debug)]
 pub struct Located {
     pub place: String,

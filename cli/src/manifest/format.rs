@@ -1,37 +1,27 @@
-//! The file format, field by field as it stands in the JSON. Nothing here is checked beyond its type; `load` does
-//! that.
+//! The file format, field by field as it stands in the JSON. `read` makes it of JSON, checked for
+//! type and bounds; `load` checks the rest.
 
 use std::fmt;
 
-use serde::Deserialize;
+use super::fields::Word;
 
 /// The version of the format that this program reads.
 pub const VERSION: u64 = 1;
 
 /// The root object.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct ManifestSpec {
-    #[serde(rename = "version")]
-    _version: u64,
     pub model: String,
     pub prompt_tokens: u64,
     pub block_tokens: u32,
-    #[serde(default = "one")]
     pub tensor_parallel: u32,
-    #[serde(default)]
     pub speculative_tokens: u32,
     pub pools: Vec<PoolSpec>,
     pub groups: Vec<GroupSpec>,
 }
 
-const fn one() -> u32 {
-    1
-}
-
 /// A pool of blocks.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct PoolSpec {
     pub name: String,
     pub memory: Memory,
@@ -40,19 +30,21 @@ pub struct PoolSpec {
     pub blocks: u32,
     pub blocks_per_extent: Option<u32>,
     pub page_bytes: u64,
-    #[serde(default)]
     pub block_padding: u64,
     pub null_block: Option<u32>,
 }
 
 /// Which memory a pool lies in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Memory {
     /// Pinned host memory.
     Host,
     /// The memory of the GPU; ordinary memory where the CPU stands in for one.
     Device,
+}
+
+impl Word for Memory {
+    const WORDS: &'static [(&'static str, Self)] = &[("host", Self::Host), ("device", Self::Device)];
 }
 
 impl fmt::Display for Memory {
@@ -65,8 +57,7 @@ impl fmt::Display for Memory {
 }
 
 /// Which index of an extent varies slowest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolOrder {
     /// `[layers, blocks, page]`: each layer is one contiguous run.
     LayersOutermost,
@@ -74,24 +65,26 @@ pub enum PoolOrder {
     BlocksOutermost,
 }
 
+impl Word for PoolOrder {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("layers-outermost", Self::LayersOutermost), ("blocks-outermost", Self::BlocksOutermost)];
+}
+
 /// A cache group.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct GroupSpec {
     pub name: String,
     pub layers: u32,
     pub layout: LayoutSpec,
     pub landing: Landing,
     pub lift: Lift,
-    #[serde(default)]
     pub mirror: bool,
     pub host: Option<SideSpec>,
     pub device: Option<SideSpec>,
 }
 
 /// Where the blocks of a group arrive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Landing {
     /// In the host pool.
     Host,
@@ -99,9 +92,12 @@ pub enum Landing {
     Gpu,
 }
 
+impl Word for Landing {
+    const WORDS: &'static [(&'static str, Self)] = &[("host", Self::Host), ("gpu", Self::Gpu)];
+}
+
 /// What of a host-landed group is lifted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lift {
     /// The block that holds the first token to be computed, into the writable page.
     Tail,
@@ -111,6 +107,11 @@ pub enum Lift {
     State,
     /// Nothing.
     None,
+}
+
+impl Word for Lift {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("tail", Self::Tail), ("all", Self::All), ("state", Self::State), ("none", Self::None)];
 }
 
 impl fmt::Display for Lift {
@@ -125,22 +126,17 @@ impl fmt::Display for Lift {
 }
 
 /// Where a group lies in a pool, and which blocks are its own.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct SideSpec {
     pub pool: String,
-    #[serde(default)]
     pub first_layer: u32,
-    #[serde(default)]
     pub layer_order: LayerOrder,
-    #[serde(default)]
     pub row_padding: u32,
     pub blocks: BlocksSpec,
 }
 
 /// In which order the layers of a group follow each other in its pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LayerOrder {
     /// The group's first layer comes first.
     #[default]
@@ -149,61 +145,39 @@ pub enum LayerOrder {
     Reversed,
 }
 
+impl Word for LayerOrder {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("forward", Self::Forward), ("reversed", Self::Reversed)];
+}
+
 /// A block list.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug)]
 pub enum BlocksSpec {
     /// These ids, by position in the prompt.
     List(Vec<u32>),
     /// As many free ids as are needed, drawn at random.
-    Scattered(ScatteredSpec),
+    Scattered { seed: u64 },
 }
 
-/// How ids are drawn.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScatteredSpec {
-    pub seed: u64,
-}
-
-/// What a page holds. Variants without fields are written as structs because serde would let unknown fields pass
-/// in a unit variant.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "kind", deny_unknown_fields, rename_all = "kebab-case")]
+/// What a page holds.
+#[derive(Debug)]
 pub enum LayoutSpec {
     /// Latent attention: 512 latent and 64 rope values a token.
-    MlaBf16 {},
+    MlaBf16,
     /// DeepSeek V3.2: 512 e4m3, four fp32 scales and 64 bf16 rope values a token.
-    Fp8DsMla {},
+    Fp8DsMla,
     /// DeepSeek V3.2 indexer keys: all rows' values, then all rows' scales.
-    IndexerFp8 {},
+    IndexerFp8,
     /// Qwen sparse attention: K then V of one head in a row, one segment a head.
     QsaMainBf16 { kv_heads: u32 },
     /// Its compressed index keys, one for four tokens.
-    QsaCompressedBf16 {},
+    QsaCompressedBf16,
     /// Its raw keys of the last tokens, at slot `position % slots`.
-    Ring {
-        #[serde(default = "ring_slot_bytes")]
-        slot_bytes: u32,
-    },
+    Ring { slot_bytes: u32 },
     /// Gated delta net.
-    Gdn {
-        v_heads: u32,
-        k_heads: u32,
-        v_dim: u32,
-        k_dim: u32,
-        #[serde(default = "conv_kernel")]
-        conv_kernel: u32,
-    },
+    Gdn { v_heads: u32, k_heads: u32, v_dim: u32, k_dim: u32, conv_kernel: u32 },
     /// Mamba2.
-    Ssm {
-        heads: u32,
-        head_dim: u32,
-        groups: u32,
-        state: u32,
-        #[serde(default = "conv_kernel")]
-        conv_kernel: u32,
-    },
+    Ssm { heads: u32, head_dim: u32, groups: u32, state: u32, conv_kernel: u32 },
     /// The short convolution of per-layer embeddings.
     Ple { conv_kernel: u32, ngram: u32, hidden: u32, hc: u32 },
     /// Rows of any shape.
@@ -212,25 +186,15 @@ pub enum LayoutSpec {
     State { recurrent: bool, parts: Vec<PartSpec> },
 }
 
-const fn ring_slot_bytes() -> u32 {
-    256
-}
-
-const fn conv_kernel() -> u32 {
-    4
-}
-
 /// A run of equally spaced rows.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct SegmentSpec {
     pub name: String,
     pub row_bytes: u32,
 }
 
 /// A part of a state.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct PartSpec {
     pub name: String,
     pub bytes: u32,

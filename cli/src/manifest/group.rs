@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use super::error::{At, Located, Problem, within};
+use super::error::{At, Located, Problem};
 use super::format::{GroupSpec, Landing, LayerOrder, Lift, Memory, SideSpec};
 use super::layout::{Context, Family, Shape};
-use super::limits;
 use super::pool::Pool;
 use super::span::Span;
 
@@ -100,8 +99,7 @@ impl Group {
         pools: &[Arc<Pool>],
         context: Context,
     ) -> Result<Self, Located> {
-        within(spec.layers.into(), 1, limits::LAYERS).at(format!("{place}.layers"))?;
-        let shape = spec.layout.shape(context).at(format!("{place}.layout"))?;
+        let shape = spec.layout.shape(context, &format!("{place}.layout"))?;
         let side = |spec_side: &Option<SideSpec>, memory: Memory| {
             let check =
                 |side| Side::check(side, memory, spec.layers, &shape, pools, &format!("{place}.{memory}"));
@@ -129,9 +127,9 @@ impl Group {
     fn check_lift(&self) -> Result<(), Problem> {
         let found = self.lift;
         let (family, allowed) = match self.shape.family {
-            Family::Tokens { .. } => ("token rows", "tail, all or none"),
-            Family::Ring => ("ring slots", "state or none"),
-            Family::State => ("state", "state or none"),
+            Family::Tokens { .. } => ("token rows", "`tail`, `all` or `none`"),
+            Family::Ring => ("ring slots", "`state` or `none`"),
+            Family::State => ("a state", "`state` or `none`"),
         };
         let tokens = matches!(self.shape.family, Family::Tokens { .. });
         let fits = match found {
@@ -167,8 +165,8 @@ impl Group {
             None => Err(Problem::MissingSide { side, why }),
         };
         match self.landing {
-            Landing::Host => need(Memory::Host, "landing host")?,
-            Landing::Gpu => need(Memory::Device, "landing gpu")?,
+            Landing::Host => need(Memory::Host, "landing `host`")?,
+            Landing::Gpu => need(Memory::Device, "landing `gpu`")?,
         }
         if self.lift != Lift::None {
             need(Memory::Device, "a lift")?;

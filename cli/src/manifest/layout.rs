@@ -1,6 +1,6 @@
 //! How many rows and bytes stand behind a layout's name.
 
-use super::error::{Problem, divide, within};
+use super::error::{At, Located, Problem, divide};
 use super::format::LayoutSpec;
 use super::limits;
 
@@ -25,6 +25,8 @@ pub struct Segment {
     pub name: String,
     /// Bytes of a row, without padding; at least 1.
     pub row_bytes: u32,
+    /// Bytes of one row of each segment before this one.
+    pub bytes_before: u64,
 }
 
 /// What a page holds, wherever it lies: its segments follow one another, in this order.
@@ -62,45 +64,53 @@ pub struct Context {
 type Sized = Vec<(String, Option<u64>)>;
 
 impl LayoutSpec {
-    /// The shape of a page of this layout.
-    pub fn shape(&self, context: Context) -> Result<Shape, Problem> {
+    /// The shape of a page of this layout, which stands at `place`.
+    pub fn shape(&self, context: Context, place: &str) -> Result<Shape, Located> {
+        let at = |field: &str| format!("{place}.{field}");
+        let on_rank = |what: &'static str, field: &str, dimension: Option<u64>| {
+            let rank = |value| divide(what, value, "`tensor_parallel`", context.tensor_parallel.into());
+            dimension.map(rank).transpose().at(if field.is_empty() { place.to_owned() } else { at(field) })
+        };
+        let state = |recurrent, parts: Sized| shape(Family::State, recurrent, 1, parts).at(place);
+        let tokens = |tokens_per_row: u32, field: &str, segments: Sized| {
+            let (block, row) = (context.block_tokens.into(), u64::from(tokens_per_row));
+            let what = if field.is_empty() { "the layout's tokens a row" } else { "`tokens_per_row`" };
+            let rows = divide("`block_tokens`", block, what, row);
+            let rows = rows.at(if field.is_empty() { place.to_owned() } else { at(field) })?;
+            // Not more than the tokens of a block, which have 32 bits.
+            let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+            shape(Family::Tokens { tokens_per_row }, false, rows, segments).at(place)
+        };
         match self {
-            Self::MlaBf16 {} => tokens(1, vec![named("latent", BF16 * (512 + 64))], context),
+            Self::MlaBf16 => tokens(1, "", vec![named("latent", BF16 * (512 + 64))]),
             // 512 e4m3, four fp32 scales, 64 bf16.
-            Self::Fp8DsMla {} => tokens(1, vec![named("latent", 512 + 4 * FP32 + 64 * BF16)], context),
-            Self::IndexerFp8 {} => tokens(1, vec![named("keys", 128), named("scales", FP32)], context),
+            Self::Fp8DsMla => tokens(1, "", vec![named("latent", 512 + 4 * FP32 + 64 * BF16)]),
+            Self::IndexerFp8 => tokens(1, "", vec![named("keys", 128), named("scales", FP32)]),
             Self::QsaMainBf16 { kv_heads } => {
-                within((*kv_heads).into(), 1, limits::LAYERS)?;
-                let heads = divide(
-                    "kv_heads",
-                    (*kv_heads).into(),
-                    "tensor_parallel",
-                    context.tensor_parallel.into(),
-                )?;
-                tokens(
-                    1,
-                    (0..heads).map(|head| named(&format!("kv.{head}"), BF16 * 2 * 256)).collect(),
-                    context,
-                )
+                let heads = on_rank("`kv_heads`", "kv_heads", Some((*kv_heads).into()))?.unwrap_or(0);
+                let head = |head| named(&format!("kv.{head}"), BF16 * 2 * 256);
+                tokens(1, "", (0..heads).map(head).collect())
             }
-            Self::QsaCompressedBf16 {} => tokens(4, vec![named("keys", BF16 * 128)], context),
+            Self::QsaCompressedBf16 => tokens(4, "", vec![named("keys", BF16 * 128)]),
             Self::Ring { slot_bytes } => {
-                let rows = ring_rows(context)?;
-                shape(Family::Ring, false, rows, vec![named("slots", (*slot_bytes).into())])
+                let rows = ring_rows(context).at(place)?;
+                shape(Family::Ring, false, rows, vec![named("slots", (*slot_bytes).into())]).at(place)
             }
             Self::Gdn { v_heads, k_heads, v_dim, k_dim, conv_kernel } => {
                 let keys = product([2, *k_heads, *k_dim]);
-                let conv_dim = sum(keys, product([*v_heads, *v_dim]));
-                let conv = conv_state(conv_dim, *conv_kernel, context)?;
-                let heads = on_rank("v_heads", Some((*v_heads).into()), context)?;
+                let width = sum(keys, product([*v_heads, *v_dim]));
+                let width = on_rank("the convolution's width", "", width)?;
+                let conv = conv_state(width, *conv_kernel, context);
+                let heads = on_rank("`v_heads`", "v_heads", Some((*v_heads).into()))?;
                 let temporal = times(times(times(heads, *v_dim), *k_dim), FP32 as u32);
                 state(true, vec![("conv".into(), conv), ("temporal".into(), temporal)])
             }
             Self::Ssm { heads, head_dim, groups, state: state_dim, conv_kernel } => {
                 let inner = product([*heads, *head_dim]);
-                let conv_dim = sum(inner, product([2, *groups, *state_dim]));
-                let conv = conv_state(conv_dim, *conv_kernel, context)?;
-                let heads = on_rank("heads", Some((*heads).into()), context)?;
+                let width = sum(inner, product([2, *groups, *state_dim]));
+                let width = on_rank("the convolution's width", "", width)?;
+                let conv = conv_state(width, *conv_kernel, context);
+                let heads = on_rank("`heads`", "heads", Some((*heads).into()))?;
                 let ssm = times(times(times(heads, *head_dim), *state_dim), FP32 as u32);
                 state(true, vec![("conv".into(), conv), ("ssm".into(), ssm)])
             }
@@ -113,7 +123,7 @@ impl LayoutSpec {
             }
             Self::Segments { tokens_per_row, segments } => {
                 let named = segments.iter().map(|segment| named(&segment.name, segment.row_bytes.into()));
-                tokens(*tokens_per_row, named.collect(), context)
+                tokens(*tokens_per_row, "tokens_per_row", named.collect())
             }
             Self::State { recurrent, parts } => {
                 state(*recurrent, parts.iter().map(|part| named(&part.name, part.bytes.into())).collect())
@@ -141,62 +151,50 @@ fn sum(left: Option<u64>, right: Option<u64>) -> Option<u64> {
     left?.checked_add(right?)
 }
 
-/// What is left of a dimension on one rank.
-fn on_rank(what: &'static str, dimension: Option<u64>, context: Context) -> Result<Option<u64>, Problem> {
-    dimension.map(|value| divide(what, value, "tensor_parallel", context.tensor_parallel.into())).transpose()
-}
-
-/// `(kernel − 1 + spec, conv_dim / tp)` bf16.
-fn conv_state(conv_dim: Option<u64>, kernel: u32, context: Context) -> Result<Option<u64>, Problem> {
-    let length = kernel.saturating_sub(1).checked_add(context.speculative_tokens);
-    let dim = on_rank("the convolution's width", conv_dim, context)?;
-    Ok(length.and_then(|length| times(times(dim, length), BF16 as u32)))
+/// `(kernel − 1 + spec, width)` bf16.
+fn conv_state(width: Option<u64>, kernel: u32, context: Context) -> Option<u64> {
+    let length = kernel.saturating_sub(1).checked_add(context.speculative_tokens)?;
+    times(times(width, length), BF16 as u32)
 }
 
 /// The smallest multiple of 4 that holds an open group of 4 tokens and the drafts after it, and divides the block.
 fn ring_rows(context: Context) -> Result<u32, Problem> {
     let Context { block_tokens, speculative_tokens, .. } = context;
     let least = speculative_tokens.saturating_add(4);
-    let fits = |rows: &u32| rows.is_multiple_of(4) && block_tokens.is_multiple_of(*rows);
-    (least..=block_tokens).find(fits).ok_or(Problem::NoRing { least, block_tokens })
-}
-
-fn tokens(tokens_per_row: u32, segments: Sized, context: Context) -> Result<Shape, Problem> {
-    let rows = divide("block_tokens", context.block_tokens.into(), "tokens_per_row", tokens_per_row.into())?;
-    let rows = u32::try_from(rows).map_err(|_| too_many("a page"))?;
-    shape(Family::Tokens { tokens_per_row }, false, rows, segments)
-}
-
-fn state(recurrent: bool, parts: Sized) -> Result<Shape, Problem> {
-    shape(Family::State, recurrent, 1, parts)
+    let fits = |rows: &u32| block_tokens.is_multiple_of(*rows);
+    let multiples = (least.next_multiple_of(4)..=block_tokens).step_by(4);
+    multiples.into_iter().find(fits).ok_or(Problem::NoRing { least, block_tokens })
 }
 
 fn shape(family: Family, recurrent: bool, rows: u32, segments: Sized) -> Result<Shape, Problem> {
-    if segments.is_empty() {
-        return Err(Problem::Empty { item: "segment or part" });
-    }
+    let mut bytes_before = 0;
     let segments = segments.into_iter().map(|(name, bytes)| {
-        let bytes = bytes.ok_or(too_many("a row or part"))?;
-        within(bytes, 1, limits::PAGE_BYTES)?;
-        let row_bytes = u32::try_from(bytes).map_err(|_| too_many("a row or part"))?;
-        Ok(Segment { name, row_bytes })
+        let fits = bytes.filter(|bytes| (1..=limits::PAGE_BYTES).contains(bytes));
+        match fits.and_then(|bytes| u32::try_from(bytes).ok()) {
+            Some(row_bytes) => {
+                let segment = Segment { name, row_bytes, bytes_before };
+                bytes_before += u64::from(row_bytes);
+                Ok(segment)
+            }
+            None => {
+                let bytes = bytes.map_or_else(|| "over 2^64".to_owned(), |bytes| bytes.to_string());
+                Err(Problem::PartBytes { part: name, bytes, high: limits::PAGE_BYTES })
+            }
+        }
     });
     Ok(Shape { family, recurrent, rows, segments: segments.collect::<Result<_, Problem>>()? })
-}
-
-const fn too_many(what: &'static str) -> Problem {
-    Problem::TooManyBytes { what, limit: limits::PAGE_BYTES }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Context, Family, LayoutSpec, Shape};
-    use crate::manifest::error::Problem;
+    use crate::manifest::error::{Located, Problem};
 
     const PLAIN: Context = Context { block_tokens: 128, tensor_parallel: 1, speculative_tokens: 0 };
 
     fn shape(json: &str, context: Context) -> Result<Shape, Problem> {
-        serde_json::from_str::<LayoutSpec>(json).unwrap().shape(context)
+        let spec = LayoutSpec::read(&serde_json::from_str(json).unwrap(), "layout".into());
+        spec.and_then(|spec| spec.shape(context, "layout")).map_err(|Located { problem, .. }| problem)
     }
 
     fn parts(json: &str, context: Context) -> Vec<u32> {
@@ -267,8 +265,9 @@ mod tests {
     #[test]
     fn sizes_that_overflow_are_refused() {
         for huge in [
-            r#"{"kind": "gdn", "v_heads": 4294967295, "k_heads": 4294967295, "v_dim": 4294967295, "k_dim": 2}"#,
-            r#"{"kind": "ple", "conv_kernel": 4294967295, "ngram": 4294967295, "hidden": 4294967295, "hc": 9}"#,
+            r#"{"kind": "gdn", "v_heads": 1048576, "k_heads": 1, "v_dim": 1048576, "k_dim": 1048576}"#,
+            r#"{"kind": "gdn", "v_heads": 4294967295, "k_heads": 1, "v_dim": 1, "k_dim": 1}"#,
+            r#"{"kind": "ple", "conv_kernel": 1024, "ngram": 1048576, "hidden": 1048576, "hc": 1048576}"#,
             r#"{"kind": "segments", "tokens_per_row": 1, "segments": [{"name": "kv", "row_bytes": 4294967295}]}"#,
         ] {
             assert!(shape(huge, PLAIN).is_err(), "{huge}");

@@ -6,7 +6,9 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `format` | what may a manifest say? |
+//! | `json` | which values does the text hold? |
+//! | `fields` | where does a field stand, and what must it be? |
+//! | `format`, `read` | what may a manifest say? |
 //! | `load` | how does a file become a checked [`Manifest`]? |
 //! | `span` | which blocks does a prompt of N tokens need? |
 //! | `layout` | how many rows and bytes stand behind a layout's name? |
@@ -18,12 +20,15 @@
 
 mod blocks;
 mod error;
+mod fields;
 mod format;
 mod group;
+mod json;
 mod layout;
 mod limits;
 mod load;
 mod pool;
+mod read;
 mod span;
 mod splitmix;
 
@@ -34,6 +39,6 @@ pub use error::ManifestError;
 pub use format::{Landing, LayerOrder, Lift, Memory, PoolOrder};
 pub use group::{Group, Side};
 pub use layout::Family;
-pub use load::{Footprint, Manifest};
+pub use load::{Draft, Footprint, Manifest};
 pub use pool::Pool;
 pub use splitmix::{SplitMix64, mix};

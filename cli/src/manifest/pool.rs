@@ -2,7 +2,6 @@
 
 use super::error::{At, Located, Problem, divide, within};
 use super::format::{Memory, PoolOrder, PoolSpec};
-use super::limits;
 
 /// A pool of blocks, in one or more extents of equal size, each an allocation of its own.
 ///
@@ -40,15 +39,11 @@ impl Pool {
     pub(super) fn check(index: usize, spec: PoolSpec, place: &str) -> Result<Self, Located> {
         let PoolSpec { name, memory, order, layers, blocks, page_bytes, block_padding, null_block, .. } =
             spec;
-        within(layers.into(), 1, limits::LAYERS).at(format!("{place}.layers"))?;
-        within(blocks.into(), 1, limits::BLOCKS).at(format!("{place}.blocks"))?;
-        within(page_bytes, 1, limits::PAGE_BYTES).at(format!("{place}.page_bytes"))?;
-        within(block_padding, 0, limits::BLOCK_PADDING).at(format!("{place}.block_padding"))?;
         if block_padding > 0 && order == PoolOrder::LayersOutermost {
             return Err(Problem::PaddingOfSplitBlocks).at(format!("{place}.block_padding"));
         }
         let blocks_per_extent = spec.blocks_per_extent.unwrap_or(blocks);
-        divide("blocks", blocks.into(), "blocks_per_extent", blocks_per_extent.into())
+        divide("`blocks`", blocks.into(), "`blocks_per_extent`", blocks_per_extent.into())
             .at(format!("{place}.blocks_per_extent"))?;
         if let Some(id) = null_block {
             within(id.into(), 0, u64::from(blocks) - 1).at(format!("{place}.null_block"))?;
@@ -78,6 +73,20 @@ impl Pool {
     pub fn extent_bytes(&self) -> u64 {
         let block = u64::from(self.layers).saturating_mul(self.page_bytes).saturating_add(self.block_padding);
         block.saturating_mul(self.blocks_per_extent.into())
+    }
+
+    /// Pages of all extents: one a layer and block.
+    #[must_use]
+    pub fn pages(&self) -> u64 {
+        u64::from(self.layers).saturating_mul(self.blocks.into())
+    }
+
+    /// Bytes that allocations of all extents take: whole pages of the machine's, and one for the allocator.
+    #[must_use]
+    pub fn allocated_bytes(&self) -> u64 {
+        const GRANULE: u64 = 4096;
+        let extent = self.extent_bytes().div_ceil(GRANULE).saturating_add(1).saturating_mul(GRANULE);
+        extent.saturating_mul(self.extents().into())
     }
 
     /// Bytes of all extents.

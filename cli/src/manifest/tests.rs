@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Group, Manifest, ManifestError, Memory};
+use super::{Draft, Group, Manifest, ManifestError, Memory};
 
 /// Every manifest that comes with the program.
 pub fn shipped() -> Vec<PathBuf> {
@@ -71,10 +71,10 @@ fn deepseek_v32() {
 fn qwen_flash_on_one_rank_of_two() {
     let manifest = load("manifests/qwen3.8-flash-tp2.json");
     let span = manifest.span();
-    assert_eq!((span.imported_tokens, span.resume_at), (32_018, 32_018));
-    assert_eq!(group(&manifest, "main").tail_rows(span), 18);
+    assert_eq!((span.imported_tokens, span.resume_at), (33_499, 33_499));
+    assert_eq!(group(&manifest, "main").tail_rows(span), 1_499);
     let (index, gdn) = (group(&manifest, "index"), group(&manifest, "gdn.1"));
-    assert_eq!((index.shape.rows, index.tail_rows(span)), (400, 4));
+    assert_eq!((index.shape.rows, index.tail_rows(span)), (400, 374));
     assert_eq!(
         (gdn.shape.page_bytes(0), gdn.device.as_ref().unwrap().pool.page_bytes),
         (1_624_064, 1_638_400)
@@ -133,16 +133,21 @@ fn read(name: &str) -> Value {
 /// A manifest, where in it something is replaced (`null` removes it), and what the error must say.
 const WRONG: &[(&str, &str, &str, &[&str])] = &[
     ("aligned", "/version", "2", &["version 2 is not supported"]),
-    ("aligned", "/version", "\"1\"", &["at version", "expected u64"]),
-    ("aligned", "/version", "null", &["missing field `version`"]),
+    ("aligned", "/version", "\"1\"", &["at version: expected 1, found the text `1`"]),
+    ("aligned", "/version", "null", &["the field `version` is missing: expected 1"]),
     ("aligned", "/prompt_tokens", "0", &["at prompt_tokens", "from 1"]),
-    ("aligned", "/prompt_tokens", "-1", &["at prompt_tokens", "expected u64"]),
-    ("aligned", "/prompt_tokens", "1.5", &["at prompt_tokens", "expected u64"]),
+    (
+        "aligned",
+        "/prompt_tokens",
+        "-1",
+        &["at prompt_tokens: expected a whole number from 1 to 1099511627776, found -1"],
+    ),
+    ("aligned", "/prompt_tokens", "1.5", &["at prompt_tokens", "from 1 to 1099511627776, found 1.5"]),
     (
         "aligned",
         "/prompt_tokens",
         "18446744073709551615",
-        &["at prompt_tokens", "expected a number from 1 to"],
+        &["at prompt_tokens", "expected a whole number from 1 to"],
     ),
     (
         "aligned",
@@ -154,41 +159,71 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
     ("aligned", "/tensor_parallel", "0", &["at tensor_parallel"]),
     ("aligned", "/speculative_tokens", "99999", &["at speculative_tokens"]),
     ("aligned", "/colour", "1", &["unknown field `colour`", "prompt_tokens"]),
-    ("aligned", "/pools", "[]", &["at pools", "from 1"]),
-    ("aligned", "/groups", "[]", &["at groups", "from 1"]),
-    ("aligned", "/groups", "{}", &["at groups", "expected a sequence"]),
+    ("aligned", "/pools", "[]", &["at pools: expected a list of 1 to 1024 pools, found a list of 0"]),
+    ("aligned", "/groups", "[]", &["at groups: expected a list of 1 to 1024 groups"]),
+    ("aligned", "/groups", "{}", &["at groups", "expected a list of 1 to 1024 groups, found an object"]),
     ("aligned", "/pools/0/colour", "1", &["pools[0]", "unknown field `colour`"]),
-    ("aligned", "/pools/0/memory", "\"disk\"", &["pools[0].memory", "expected `host` or `device`"]),
+    (
+        "aligned",
+        "/pools/0/memory",
+        "\"disk\"",
+        &["pools[0].memory: expected `host` or `device`, found the text `disk`"],
+    ),
     ("aligned", "/pools/0/order", "\"rows\"", &["pools[0].order", "layers-outermost"]),
     ("aligned", "/pools/0/layers", "0", &["pools[0].layers", "from 1"]),
-    ("aligned", "/pools/0/layers", "4294967296", &["pools[0].layers", "expected u32"]),
+    ("aligned", "/pools/0/layers", "4294967296", &["pools[0].layers", "from 1 to 65536"]),
     ("aligned", "/pools/0/blocks", "0", &["pools[0].blocks", "from 1"]),
     ("aligned", "/pools/0/blocks", "4294967295", &["pools[0].blocks", "from 1 to"]),
-    ("aligned", "/pools/0/blocks_per_extent", "0", &["pools[0].blocks_per_extent", "multiple"]),
-    ("aligned", "/pools/0/blocks_per_extent", "13", &["blocks 48 is not a multiple of blocks_per_extent 13"]),
+    ("aligned", "/pools/0/blocks_per_extent", "0", &["pools[0].blocks_per_extent", "from 1"]),
+    (
+        "aligned",
+        "/pools/0/blocks_per_extent",
+        "13",
+        &["`blocks` = 48 is not a multiple of `blocks_per_extent` = 13"],
+    ),
     ("aligned", "/pools/0/page_bytes", "18446744073709551615", &["pools[0].page_bytes", "from 1 to"]),
     ("aligned", "/pools/0/page_bytes", "18431", &["groups[0].host", "needs 18432 bytes", "18431"]),
     ("aligned", "/pools/0/block_padding", "16", &["pools[0].block_padding", "blocks-outermost"]),
     ("aligned", "/pools/0/null_block", "48", &["pools[0].null_block", "from 0 to 47"]),
     ("aligned", "/pools/1/name", "\"main-host\"", &["pools[1].name", "already used at pools[0].name"]),
-    ("aligned", "/pools/1/name", "\"\"", &["pools[1].name", "at least one character"]),
+    (
+        "aligned",
+        "/pools/1/name",
+        "\"\"",
+        &["pools[1].name", "text of 1 to 256 characters, found 0 characters"],
+    ),
     ("aligned", "/groups/0/layers", "9", &["groups[0].host.first_layer", "9 layers", "8 layers of pool"]),
     ("aligned", "/groups/0/layers", "0", &["groups[0].layers"]),
     ("aligned", "/groups/0/host/first_layer", "4294967295", &["groups[0].host.first_layer"]),
-    ("aligned", "/groups/0/host/pool", "\"nowhere\"", &["groups[0].host.pool", "main-host, slab"]),
-    ("aligned", "/groups/0/host/pool", "\"slab\"", &["groups[0].host.pool", "device memory"]),
-    ("aligned", "/groups/0/device/row_padding", "4294967295", &["groups[0].device", "needs"]),
+    (
+        "aligned",
+        "/groups/0/host/pool",
+        "\"nowhere\"",
+        &["groups[0].host.pool", "no pool `nowhere`", "`main-host`, `slab`"],
+    ),
+    ("aligned", "/groups/0/host/pool", "\"slab\"", &["groups[0].host.pool", "lies in `device` memory"]),
+    ("aligned", "/groups/0/device/row_padding", "1073741824", &["groups[0].device", "needs"]),
     (
         "aligned",
         "/groups/0/layout/kind",
         "\"mla\"",
-        &["groups[0].layout", "unknown variant `mla`", "mla-bf16"],
+        &["groups[0].layout.kind", "expected `mla-bf16`, `fp8-ds-mla`", "found the text `mla`"],
     ),
-    ("aligned", "/groups/0/layout/heads", "2", &["groups[0].layout", "unknown field `heads`"]),
-    ("aligned", "/groups/0/lift", "\"state\"", &["groups[0].lift", "tail, all or none, not as state"]),
-    ("aligned", "/groups/0/landing", "\"gpu\"", &["groups[0].lift", "expected lift none, found tail"]),
-    ("aligned", "/groups/0/lift", "\"none\"", &["groups[0].mirror", "landing host and a lift"]),
-    ("aligned", "/groups/0/host", "null", &["groups[0]", "landing host needs the side `host`"]),
+    (
+        "aligned",
+        "/groups/0/layout/heads",
+        "2",
+        &["groups[0].layout", "unknown field `heads`; the fields here are `kind`"],
+    ),
+    (
+        "aligned",
+        "/groups/0/lift",
+        "\"state\"",
+        &["groups[0].lift", "`tail`, `all` or `none`, not as `state`"],
+    ),
+    ("aligned", "/groups/0/landing", "\"gpu\"", &["groups[0].lift", "expected lift `none`, found `tail`"]),
+    ("aligned", "/groups/0/lift", "\"none\"", &["groups[0].mirror", "landing `host` and a lift"]),
+    ("aligned", "/groups/0/host", "null", &["groups[0]", "landing `host` needs the side `host`"]),
     ("aligned", "/groups/0/device", "null", &["groups[0]", "a lift needs the side `device`"]),
     (
         "unaligned",
@@ -202,33 +237,53 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "40",
         &["list[4]", "already used at groups[0].host.blocks.list[0]"],
     ),
-    ("unaligned", "/groups/0/host/blocks/list/4", "-1", &["blocks.list[4]", "expected u32"]),
+    (
+        "unaligned",
+        "/groups/0/host/blocks/list/4",
+        "-1",
+        &["groups[0].host.blocks.list[4]: expected a whole number from 0 to 16777215, found -1"],
+    ),
     ("unaligned", "/groups/0/host/blocks/list", "[1, 2]", &["expected 5 ids", "found 2"]),
     ("unaligned", "/groups/0/device/blocks/list", "[1, 2]", &["expected 1 ids (the writable page), found 2"]),
     ("unaligned", "/groups/0/device/blocks/list", "[]", &["expected 1 ids", "found 0"]),
-    ("unaligned", "/groups/0/device/blocks", "{}", &["groups[0].device.blocks"]),
+    (
+        "unaligned",
+        "/groups/0/device/blocks",
+        "{}",
+        &["groups[0].device.blocks: expected either `{\"list\": [ids]}` or", "found neither"],
+    ),
     (
         "unaligned",
         "/pools/2/null_block",
         "31",
-        &["groups[0].device.blocks.list[0]", "null block of pool \"slab\""],
+        &["groups[0].device.blocks.list[0]", "null block of pool `slab`"],
     ),
     ("unaligned", "/groups/0/name", "\"indexer\"", &["groups[1].name", "already used at groups[0].name"]),
-    ("sub-block", "/groups/0/layout/segments", "[]", &["groups[0].layout", "at least one segment"]),
-    ("sub-block", "/groups/0/layout/segments/0/row_bytes", "0", &["groups[0].layout", "from 1"]),
+    (
+        "sub-block",
+        "/groups/0/layout/segments",
+        "[]",
+        &["groups[0].layout.segments", "a list of 1 to 4096 segments"],
+    ),
+    (
+        "sub-block",
+        "/groups/0/layout/segments/0/row_bytes",
+        "0",
+        &["groups[0].layout.segments[0].row_bytes: expected a whole number from 1"],
+    ),
     (
         "sub-block",
         "/groups/1/layout/tokens_per_row",
         "3",
-        &["block_tokens 16 is not a multiple of tokens_per_row 3"],
+        &["groups[1].layout.tokens_per_row", "`block_tokens` = 16 is not a multiple of `tokens_per_row` = 3"],
     ),
     (
         "sub-block",
         "/groups/1/layout/tokens_per_row",
         "0",
-        &["block_tokens 16 is not a multiple of tokens_per_row 0"],
+        &["groups[1].layout.tokens_per_row: expected a whole number from 1"],
     ),
-    ("hybrid", "/block_tokens", "14", &["groups[1].layout", "block_tokens 14 is not a multiple"]),
+    ("hybrid", "/block_tokens", "14", &["groups[1].layout", "`block_tokens` = 14 is not a multiple"]),
     (
         "hybrid",
         "/speculative_tokens",
@@ -239,15 +294,151 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "hybrid",
         "/tensor_parallel",
         "3",
-        &["groups[0].layout", "kv_heads 2 is not a multiple of tensor_parallel 3"],
+        &["groups[0].layout.kv_heads", "`kv_heads` = 2 is not a multiple of `tensor_parallel` = 3"],
     ),
-    ("hybrid", "/groups/3/lift", "\"tail\"", &["groups[3].lift", "state or none, not as tail"]),
-    ("hybrid", "/groups/2/lift", "\"all\"", &["groups[2].lift", "state or none, not as all"]),
+    ("hybrid", "/groups/3/lift", "\"tail\"", &["groups[3].lift", "`state` or `none`, not as `tail`"]),
+    ("hybrid", "/groups/2/lift", "\"all\"", &["groups[2].lift", "`state` or `none`, not as `all`"]),
     ("hybrid", "/groups/3/lift", "\"none\"", &["groups[3].mirror", "nothing of this group is ever there"]),
     ("hybrid", "/groups/3/host/row_padding", "16", &["groups[3].host.row_padding", "copied whole"]),
     ("hybrid", "/groups/4/host", "null", &["groups[4]", "a mirror needs the side `host`"]),
-    ("hybrid", "/groups/6/device", "null", &["groups[6]", "landing gpu needs the side `device`"]),
-    ("hybrid", "/groups/3/layout/v_heads", "4294967295", &["groups[3].layout"]),
+    ("hybrid", "/groups/6/device", "null", &["groups[6]", "landing `gpu` needs the side `device`"]),
+    // Numbers where words belong, and words where numbers do.
+    (
+        "hybrid",
+        "/pools/0/order",
+        "1",
+        &["pools[0].order: expected `layers-outermost` or `blocks-outermost`, found 1"],
+    ),
+    (
+        "hybrid",
+        "/pools/0/memory",
+        "null",
+        &["at pools[0]: the field `memory` is missing: expected `host` or `device`"],
+    ),
+    (
+        "hybrid",
+        "/pools/0",
+        "7",
+        &["at pools[0]: expected an object with the fields `name`, `memory`", "found 7"],
+    ),
+    (
+        "hybrid",
+        "/groups/0/lift",
+        "[1]",
+        &["groups[0].lift: expected `tail`, `all`, `state` or `none`, found a list of 1"],
+    ),
+    ("hybrid", "/groups/0/landing", "true", &["groups[0].landing: expected `host` or `gpu`, found true"]),
+    (
+        "hybrid",
+        "/groups/0/mirror",
+        "\"yes\"",
+        &["groups[0].mirror: expected `true` or `false`, found the text `yes`"],
+    ),
+    (
+        "hybrid",
+        "/groups/0/layout",
+        "null",
+        &["at groups[0]: the field `layout` is missing: expected an object with a `kind`"],
+    ),
+    (
+        "hybrid",
+        "/groups/0/layout",
+        "{}",
+        &["at groups[0].layout: the field `kind` is missing: expected `mla-bf16`, "],
+    ),
+    (
+        "hybrid",
+        "/groups/0/layout",
+        "\"mla-bf16\"",
+        &["groups[0].layout: expected an object with a `kind`, found the text"],
+    ),
+    ("hybrid", "/groups/0/layout/kind", "1", &["groups[0].layout.kind: expected `mla-bf16`, ", "found 1"]),
+    (
+        "hybrid",
+        "/groups/0/layout/kv_heads",
+        "null",
+        &["at groups[0].layout: the field `kv_heads` is missing"],
+    ),
+    (
+        "hybrid",
+        "/groups/0/layout/kv_heads",
+        "\"2\"",
+        &["groups[0].layout.kv_heads: expected a whole number", "found the text `2`"],
+    ),
+    (
+        "hybrid",
+        "/groups/0/host/layer_order",
+        "2",
+        &["groups[0].host.layer_order: expected `forward` or `reversed`, found 2"],
+    ),
+    ("hybrid", "/groups/0/host/blocks", "3", &["groups[0].host.blocks: expected either", "found 3"]),
+    (
+        "hybrid",
+        "/groups/0/host/blocks/list",
+        "[1]",
+        &[
+            "groups[0].host.blocks: expected either `{\"list\": [ids]}` or `{\"scattered\": {\"seed\": number}}`, found both",
+        ],
+    ),
+    (
+        "hybrid",
+        "/groups/0/host/blocks/scattered",
+        "{}",
+        &["groups[0].host.blocks.scattered: the field `seed` is missing"],
+    ),
+    (
+        "hybrid",
+        "/groups/0/host/blocks/scattered/seed",
+        "-1",
+        &["groups[0].host.blocks.scattered.seed: expected", "found -1"],
+    ),
+    (
+        "sub-block",
+        "/groups/0/layout/segments/1/row_bytes",
+        "\"68\"",
+        &["groups[0].layout.segments[1].row_bytes"],
+    ),
+    (
+        "sub-block",
+        "/groups/0/layout/segments/1/bytes",
+        "68",
+        &["groups[0].layout.segments[1]: unknown field `bytes`"],
+    ),
+    (
+        "sub-block",
+        "/groups/0/layout/segments/1",
+        "null",
+        &["groups[0].layout.segments[1]: expected an object", "found null"],
+    ),
+    // Text that a terminal would obey.
+    (
+        "hybrid",
+        "/model",
+        "\"a\\u001b[31mb\"",
+        &["at model: expected text without control characters", "a\\u{1b}[31mb"],
+    ),
+    ("hybrid", "/model", "7", &["at model: expected text of 1 to 256 characters, found 7"]),
+    ("hybrid", "/pools/0/name", "\"a\\nb\"", &["at pools[0].name: expected text without control characters"]),
+    (
+        "hybrid",
+        "/groups/0/name",
+        "\"a\\u202eb\"",
+        &["at groups[0].name: expected text without control characters"],
+    ),
+    (
+        "hybrid",
+        "/groups/0/host/pool",
+        "\"a\\u0007b\"",
+        &["at groups[0].host.pool: expected text without control"],
+    ),
+    ("hybrid", "/a\u{1b}[31mb", "7", &["unknown field `a\\u{1b}[31mb`"]),
+    (
+        "sub-block",
+        "/groups/0/layout/segments/1/name",
+        "\"\\u001b\"",
+        &["groups[0].layout.segments[1].name: expected text"],
+    ),
+    ("hybrid", "/groups/3/layout/v_heads", "4294967295", &["groups[3].layout.v_heads", "from 1 to 1048576"]),
     (
         "hybrid",
         "/groups/3/device/blocks",
@@ -283,9 +474,7 @@ fn two_groups_cannot_list_one_block() {
     json["groups"][3]["device"]["blocks"] = json!({ "list": [5] });
     let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
     assert!(
-        text.contains(
-            "groups[3].device.blocks.list[0]: block 5 of pool \"slab\" is already used at groups[0]"
-        )
+        text.contains("groups[3].device.blocks.list[0]: block 5 of pool `slab` is already used at groups[0]")
     );
 }
 
@@ -308,7 +497,8 @@ fn scattered_groups_leave_listed_blocks_alone() {
 fn unreadable_and_oversized_files() {
     let text = Manifest::load("/no/such/manifest.json").unwrap_err().to_string();
     assert!(text.starts_with("cannot read the manifest /no/such/manifest.json: "), "{text}");
-    assert!(matches!(Manifest::load(env!("CARGO_MANIFEST_DIR")), Err(ManifestError::Read { .. })));
+    let text = Manifest::load(env!("CARGO_MANIFEST_DIR")).unwrap_err().to_string();
+    assert!(text.ends_with("it is a folder, not a regular file"), "{text}");
     let path = std::env::temp_dir().join(format!("pagelift-oversized-{}.json", std::process::id()));
     std::fs::write(&path, vec![b' '; (16 << 20) + 1]).unwrap();
     let result = Manifest::load(&path);
@@ -319,13 +509,79 @@ fn unreadable_and_oversized_files() {
 #[test]
 fn pools_beyond_any_machine_are_refused() {
     let mut json = read("small/aligned.json");
-    json["pools"][0]["blocks"] = json!(1 << 24);
-    json["pools"][0]["blocks_per_extent"] = json!(1 << 24);
+    json["pools"][0]["page_bytes"] = json!(1 << 30);
+    json["pools"][0]["blocks"] = json!(1 << 20);
+    json["pools"][0]["blocks_per_extent"] = json!(1 << 20);
     let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
-    assert!(
-        text.contains("at pools: everything that the pools and the producer hold is larger than"),
-        "{text}"
-    );
+    assert!(text.contains("at pools: the bytes that the pools and the producer hold come to"), "{text}");
+    assert!(text.contains("more than 1099511627776"), "{text}");
+}
+
+/// A manifest of one group, all of whose pages and rows are as small as can be.
+fn tiny(blocks: u64, blocks_per_extent: u64, layers: u64, prompt: u64, rows: u64) -> Value {
+    json!({
+        "version": 1, "model": "m", "prompt_tokens": prompt, "block_tokens": rows,
+        "pools": [{ "name": "h", "memory": "host", "order": "layers-outermost", "layers": layers, "blocks": blocks,
+                    "blocks_per_extent": blocks_per_extent, "page_bytes": rows }],
+        "groups": [{ "name": "g", "layers": layers, "landing": "host", "lift": "none",
+                     "layout": { "kind": "segments", "tokens_per_row": 1,
+                                 "segments": [{ "name": "s", "row_bytes": 1 }] },
+                     "host": { "pool": "h", "blocks": { "scattered": { "seed": 1 } } } }]
+    })
+}
+
+#[test]
+fn work_beyond_reason_is_refused_at_once() {
+    let cases = [
+        (
+            tiny(1 << 18, 1, 1, 1, 1),
+            "at pools: the extents of all pools come to 262144, which is more than 16384",
+        ),
+        (tiny(1 << 24, 1 << 24, 8, 1, 1), "at pools: layers × blocks of all pools come to 134217728"),
+        (tiny(1 << 10, 1 << 10, 1 << 10, 1 << 20, 1 << 10), "at groups: rows × segments × layers × blocks"),
+        (tiny(1 << 10, 1, 1 << 13, 1, 1), "at groups: layers × extents of all groups come to 8388608"),
+    ];
+    for (json, expected) in cases {
+        let started = std::time::Instant::now();
+        let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
+        assert!(text.contains(expected), "{text}");
+        assert!(started.elapsed().as_secs() < 5, "{text}");
+    }
+}
+
+#[test]
+fn a_footprint_counts_what_small_allocations_take() {
+    let draft = |json: Value| Draft::parse(json.to_string().as_bytes(), Path::new("m.json")).unwrap();
+    let (one, many) = (draft(tiny(1 << 14, 1 << 14, 1, 1, 1)), draft(tiny(1 << 14, 1, 1, 1, 1)));
+    assert_eq!((one.footprint().host, many.footprint().host), (1 << 14, 1 << 14));
+    assert!(one.footprint().total() < 1 << 20 && many.footprint().total() >= 1 << 26);
+    // Ids are drawn later: this is said at once, of however many blocks.
+    assert!(draft(tiny(1 << 24, 1 << 24, 4, 1 << 24, 1)).footprint().total() > 1 << 28);
+}
+
+#[test]
+fn text_that_is_not_plain_utf_8_is_named() {
+    let text = std::fs::read_to_string(shipped_file("small/aligned.json")).unwrap();
+    let error = |bytes: &[u8]| parse(bytes).unwrap_err().to_string();
+    assert!(error(format!("\u{feff}{text}").as_bytes()).contains("byte-order mark"));
+    let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert!(error(&[&[0xff, 0xfe], wide.as_slice()].concat()).contains("expected UTF-8, but byte 0 is none"));
+    let long = error(format!("{{\"version\": 1, \"{}\": 1}}", "x".repeat(1000)).as_bytes());
+    assert!(long.len() < 400, "{long}");
+}
+
+#[test]
+fn few_of_many_pools_are_named() {
+    let mut json = read("small/hybrid.json");
+    let pool = json["pools"][0].clone();
+    for index in 0..20 {
+        let mut pool = pool.clone();
+        pool["name"] = json!(format!("more-{index}"));
+        json["pools"].as_array_mut().unwrap().push(pool);
+    }
+    json["groups"][0]["host"]["pool"] = json!("nowhere");
+    let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(text.ends_with("`more-0` and 19 more"), "{text}");
 }
 
 #[test]
@@ -335,7 +591,12 @@ fn trailing_and_repeated_text_is_refused() {
         parse(format!("{text} {{}}").as_bytes()).unwrap_err().to_string().contains("trailing characters")
     );
     let twice = text.replacen("\"version\": 1,", "\"version\": 1, \"version\": 1,", 1);
-    assert!(parse(twice.as_bytes()).unwrap_err().to_string().contains("duplicate field `version`"));
+    assert!(
+        parse(twice.as_bytes()).unwrap_err().to_string().contains("the field `version` is written twice")
+    );
+    let inner = text.replacen("\"memory\": ", "\"name\": \"x\", \"memory\": ", 1);
+    let error = parse(inner.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("at pools[0]") && error.contains("the field `name` is written twice"), "{error}");
     let deep = "[".repeat(1 << 20);
     assert!(parse(deep.as_bytes()).is_err());
 }

@@ -38,14 +38,12 @@ pub fn row_place(group: &Group, side: &Side, layer: u32, block: u32, segment: us
     Place { offset: page.offset + row_offset(group, side, segment, row), ..page }
 }
 
-/// Bytes from the beginning of a page to a row.
+/// Bytes from the beginning of a page to a row: the rows of all segments before its own, then those before it.
 pub fn row_offset(group: &Group, side: &Side, segment: usize, row: u32) -> u64 {
-    let stride = |row_bytes: u32| u64::from(row_bytes) + u64::from(side.row_padding);
-    let segments = &group.shape.segments;
-    let before: u64 =
-        segments.iter().take(segment).map(|s| u64::from(group.shape.rows) * stride(s.row_bytes)).sum();
-    let row_stride = segments.get(segment).map_or(0, |s| stride(s.row_bytes));
-    before + u64::from(row) * row_stride
+    let Some(shape) = group.shape.segments.get(segment) else { return 0 };
+    let padding = u64::from(side.row_padding);
+    let before = u64::from(group.shape.rows) * (shape.bytes_before + segment as u64 * padding);
+    before + u64::from(row) * (u64::from(shape.row_bytes) + padding)
 }
 
 fn pool_layer(group: &Group, side: &Side, layer: u32) -> u32 {
@@ -57,7 +55,11 @@ fn pool_layer(group: &Group, side: &Side, layer: u32) -> u32 {
 
 /// Which layer of the group a layer of the pool is, if any.
 pub fn group_layer(group: &Group, side: &Side, pool_layer: u32) -> Option<u32> {
-    (0..group.layers).find(|layer| self::pool_layer(group, side, *layer) == pool_layer)
+    let number = pool_layer.checked_sub(side.first_layer).filter(|number| *number < group.layers)?;
+    // Either order is its own inverse.
+    let layer = self::pool_layer(group, side, number).checked_sub(side.first_layer);
+    debug_assert!(layer.is_some_and(|layer| self::pool_layer(group, side, layer) == pool_layer));
+    layer
 }
 
 /// The slot that the engine writes when it has computed a token.

@@ -11,7 +11,7 @@ use crate::manifest::Memory;
 #[non_exhaustive]
 pub enum ReferenceError {
     /// The group has no place in that memory.
-    #[error("group {group:?} has no side in {memory} memory")]
+    #[error("group `{group}` has no side in {memory} memory")]
     NoSide {
         /// The group.
         group: String,
@@ -19,7 +19,7 @@ pub enum ReferenceError {
         memory: Memory,
     },
     /// A block id is past the end of its pool.
-    #[error("block {block} is not one of the {blocks} blocks of pool {pool:?}")]
+    #[error("block {block} is not one of the {blocks} blocks of pool `{pool}`")]
     NoBlock {
         /// The pool.
         pool: String,
@@ -29,7 +29,7 @@ pub enum ReferenceError {
         blocks: u32,
     },
     /// A row is past the end of its page.
-    #[error("row {row} is not one of the {rows} rows in a page of group {group:?}")]
+    #[error("row {row} is not one of the {rows} rows in a page of group `{group}`")]
     NoRow {
         /// The group.
         group: String,
@@ -40,7 +40,7 @@ pub enum ReferenceError {
     },
     /// The producer has no such block.
     #[error(
-        "the producer hands over {received} blocks of group {group:?}, so there is none at position {position}"
+        "the producer hands over {received} blocks of group `{group}`, so there is none at position {position}"
     )]
     NotProduced {
         /// The group.
@@ -51,7 +51,7 @@ pub enum ReferenceError {
         received: u64,
     },
     /// Two groups use one block.
-    #[error("block {block} of pool {pool:?} belongs to group {owner:?}, but group {group:?} uses it")]
+    #[error("block {block} of pool `{pool}` belongs to group `{owner}`, but group `{group}` uses it")]
     OtherOwner {
         /// The pool.
         pool: String,
@@ -63,7 +63,7 @@ pub enum ReferenceError {
         group: String,
     },
     /// The producer's side does not fit into memory.
-    #[error("cannot allocate {bytes} bytes for the producer's side of group {group:?}")]
+    #[error("cannot allocate {bytes} bytes for the producer's side of group `{group}`")]
     OutOfMemory {
         /// The group.
         group: String,
@@ -71,7 +71,7 @@ pub enum ReferenceError {
         bytes: u64,
     },
     /// The memory handed in is not as large as the manifest says.
-    #[error("extent {extent} of pool {pool:?} should have {expected} bytes, but {found} were given")]
+    #[error("extent {extent} of pool `{pool}` should have {expected} bytes, but {found} were given")]
     ExtentSize {
         /// The pool.
         pool: String,
@@ -90,7 +90,7 @@ pub enum ReferenceError {
 /// The first byte that is not as it must be.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
-    "pool {pool:?}, extent {extent}, offset {offset}: expected byte {expected:#04x}, found {found:#04x} in {region}"
+    "pool `{pool}`, extent {extent}, offset {offset}: expected byte {expected:#04x}, found {found:#04x} in {region}"
 )]
 pub struct Mismatch {
     /// The pool.
@@ -156,11 +156,11 @@ impl fmt::Display for Region {
         match self {
             Self::Row { group, layer, block, segment, row, byte, holds } => write!(
                 f,
-                "group {group:?}, layer {layer}, block {block}, segment {segment:?}, row {row}, byte {byte}, \
+                "group `{group}`, layer {layer}, block {block}, segment `{segment}`, row {row}, byte {byte}, \
                  which must hold {holds}"
             ),
             Self::Padding { group, layer, block } => {
-                write!(f, "the padding of block {block} of group {group:?}, layer {layer} of the pool")
+                write!(f, "the padding of block {block} of group `{group}`, layer {layer} of the pool")
             }
             Self::Unused { layer, block } => write!(f, "unused block {block}, layer {layer} of the pool"),
             Self::BlockPadding { block } => write!(f, "the padding after block {block}"),

@@ -1,7 +1,7 @@
 //! Which row must be where, after the operations of a run.
 
-use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::address::row_place;
 use super::content::Contents;
@@ -70,10 +70,21 @@ pub enum Copied {
 }
 
 /// A block that a group uses.
-#[derive(Debug)]
-pub struct Page {
+#[derive(Debug, Clone, Copy)]
+pub struct Page<'a> {
     pub group: usize,
-    pub rows: Vec<Row>,
+    pub rows: &'a [Row],
+}
+
+/// The blocks of a pool that groups use.
+#[derive(Debug)]
+struct Used {
+    /// By block: 1 + the place in `pages`, or 0. Memory that nobody asks for is not taken.
+    numbers: Vec<u32>,
+    /// The group, and where its rows begin.
+    pages: Vec<(usize, usize)>,
+    /// The rows of all pages, those of a page together.
+    rows: Vec<Row>,
 }
 
 /// What every byte of every pool must be.
@@ -81,16 +92,20 @@ pub struct Page {
 pub struct Model<'m> {
     manifest: &'m Manifest,
     contents: Contents,
-    /// By pool: the blocks that a group uses.
-    pages: Vec<BTreeMap<u32, Page>>,
+    /// By pool.
+    used: Vec<Used>,
 }
 
 impl<'m> Model<'m> {
     /// Pools that nobody has touched.
     #[must_use]
     pub fn new(manifest: &'m Manifest, seed: u64) -> Self {
-        let pages = manifest.pools().iter().map(|_| BTreeMap::new()).collect();
-        Self { manifest, contents: Contents::new(seed), pages }
+        let used = |pool: &Arc<Pool>| {
+            let numbers = vec![0; pool.blocks as usize];
+            Used { numbers, pages: Vec::new(), rows: Vec::new() }
+        };
+        let used = manifest.pools().iter().map(used).collect();
+        Self { manifest, contents: Contents::new(seed), used }
     }
 
     /// The contents that rows have.
@@ -104,8 +119,12 @@ impl<'m> Model<'m> {
         self.manifest.groups().get(index)
     }
 
-    pub(super) fn page(&self, pool: &Pool, block: u32) -> Option<&Page> {
-        self.pages.get(pool.index)?.get(&block)
+    pub(super) fn page(&self, pool: &Pool, block: u32) -> Option<Page<'_>> {
+        let used = self.used.get(pool.index)?;
+        let number = used.numbers.get(block as usize)?.checked_sub(1)?;
+        let (group, first) = *used.pages.get(number as usize)?;
+        let rows = self.group(group)?.shape.rows as usize;
+        Some(Page { group, rows: used.rows.get(first..first.checked_add(rows)?)? })
     }
 
     /// The producer's block at a position of the request arrives, with all its rows. `put` receives the bytes.
@@ -246,22 +265,25 @@ impl<'m> Model<'m> {
     }
 
     /// The rows of a block, which is the group's from now on.
-    fn rows(&mut self, group: &Group, memory: Memory, block: u32) -> Result<&mut Vec<Row>, ReferenceError> {
+    fn rows(&mut self, group: &Group, memory: Memory, block: u32) -> Result<&mut [Row], ReferenceError> {
         let pool = &side(group, memory)?.pool;
         let no_block = || ReferenceError::NoBlock { pool: pool.name.clone(), block, blocks: pool.blocks };
-        if block >= pool.blocks {
-            return Err(no_block());
+        let Used { numbers, pages, rows } = self.used.get_mut(pool.index).ok_or_else(no_block)?;
+        let number = numbers.get_mut(block as usize).ok_or_else(no_block)?;
+        if *number == 0 {
+            pages.push((group.index, rows.len()));
+            rows.extend((0..group.shape.rows).map(|row| Row::Untouched { memory, block, row }));
+            // Not more pages than blocks, whose numbers have 32 bits.
+            *number = u32::try_from(pages.len()).map_err(|_| no_block())?;
         }
-        let page =
-            self.pages.get_mut(pool.index).ok_or_else(no_block)?.entry(block).or_insert_with(|| Page {
-                group: group.index,
-                rows: (0..group.shape.rows).map(|row| Row::Untouched { memory, block, row }).collect(),
-            });
-        if page.group == group.index {
-            Ok(&mut page.rows)
+        let page = number.checked_sub(1).and_then(|number| pages.get(number as usize));
+        let (owner, first) = *page.ok_or_else(no_block)?;
+        if owner == group.index {
+            let last = first.saturating_add(group.shape.rows as usize);
+            rows.get_mut(first..last).ok_or_else(no_block)
         } else {
             let owner =
-                self.manifest.groups().get(page.group).map_or_else(String::new, |group| group.name.clone());
+                self.manifest.groups().get(owner).map_or_else(String::new, |group| group.name.clone());
             let (pool, group) = (pool.name.clone(), group.name.clone());
             Err(ReferenceError::OtherOwner { pool, block, owner, group })
         }

@@ -253,7 +253,7 @@ fn a_mismatch_names_rows_holes_and_every_kind_of_padding() {
 
 fn holds_first_byte_of_next_layer(page: u32) -> String {
     format!(
-        "group \"main\", layer 4, block {page}, segment \"latent\", row 0, byte 0, which must hold row 64 of the producer"
+        "group `main`, layer 4, block {page}, segment `latent`, row 0, byte 0, which must hold row 64 of the producer"
     )
 }
 
@@ -340,19 +340,19 @@ fn what_breaks_the_rules_is_an_error() {
     let said = |result: Result<(), ReferenceError>| result.unwrap_err().to_string();
     assert_eq!(
         said(model.land(&producer, main, 9, (HOST, 1), ignore)),
-        "the producer hands over 5 blocks of group \"main\", so there is none at position 9"
+        "the producer hands over 5 blocks of group `main`, so there is none at position 9"
     );
     assert_eq!(
         said(model.lift(main, 48, 1, Copied::Whole)),
-        "block 48 is not one of the 48 blocks of pool \"main-host\""
+        "block 48 is not one of the 48 blocks of pool `main-host`"
     );
     assert!(said(model.lift(main, 1, 1, Copied::Exact { rows: 17 })).contains("one of the 16 rows"));
     assert!(said(model.mirror(main, (1, 16), (1, 0))).contains("row 16 is not one of the 16 rows"));
-    assert_eq!(said(model.mirror(ple, (2, 0), (1, 0))), "group \"ple\" has no side in host memory");
+    assert_eq!(said(model.mirror(ple, (2, 0), (1, 0))), "group `ple` has no side in host memory");
     model.write(gdn, (7, 0), (0, 0), ignore).unwrap();
     assert_eq!(
         said(model.write(main, (7, 0), (0, 0), ignore)),
-        "block 7 of pool \"slab\" belongs to group \"gdn.0\", but group \"main\" uses it"
+        "block 7 of pool `slab` belongs to group `gdn.0`, but group `main` uses it"
     );
     let pool = &manifest.pools()[0];
     assert!(matches!(

@@ -7,6 +7,7 @@
 use rayon::prelude::*;
 
 use super::address::{group_layer, row_offset};
+use super::content::Stream;
 use super::error::{Mismatch, ReferenceError, Region};
 use super::model::{Model, Page};
 use crate::manifest::{Group, Pool, PoolOrder, Side};
@@ -52,16 +53,32 @@ impl Model<'_> {
         progress: impl Fn(u64) + Sync,
     ) -> Result<u64, ReferenceError> {
         check_size(pool, extent, bytes)?;
-        let pieces = pieces(pool, extent);
-        let compare = |image: &mut Vec<u8>, piece: &Piece| {
-            let mismatch = self.compare(pool, extent, *piece, bytes, image);
-            progress(piece.bytes);
-            mismatch
+        let pieces = Pieces { pool, first_block: extent * pool.blocks_per_extent };
+        // Small pieces are compared many at a time, large ones alone.
+        let batch = (BATCH / pool.page_bytes.max(1)).max(1);
+        let batches = pieces.count().div_ceil(batch);
+        let compare = |image: &mut Vec<u8>, number: u64| {
+            let mut compared = 0;
+            let end = number.saturating_add(1).saturating_mul(batch).min(pieces.count());
+            for piece in (number * batch..end).map(|index| pieces.at(index)) {
+                if let Some(mismatch) = self.compare(pool, extent, piece, bytes, image) {
+                    return Err(Box::new(mismatch));
+                }
+                compared += piece.bytes;
+            }
+            progress(compared);
+            Ok(compared)
         };
-        match pieces.par_iter().map_init(Vec::new, compare).find_first(Option::is_some).flatten() {
-            Some(mismatch) => Err(Box::new(mismatch).into()),
-            None => Ok(pieces.iter().map(|piece| piece.bytes).sum()),
-        }
+        let (mismatch, compared) = (0..batches)
+            .into_par_iter()
+            .map_init(Vec::new, compare)
+            .map(|result| match result {
+                Ok(compared) => (None, compared),
+                Err(mismatch) => (Some(mismatch), 0),
+            })
+            // Of two mismatches the left one comes first in the extent.
+            .reduce(|| (None, 0), |left, right| (left.0.or(right.0), left.1 + right.1));
+        mismatch.map_or(Ok(compared), |mismatch| Err(mismatch.into()))
     }
 
     fn compare(
@@ -73,11 +90,10 @@ impl Model<'_> {
         image: &mut Vec<u8>,
     ) -> Option<Mismatch> {
         image.resize(piece.bytes as usize, 0);
-        self.contents().untouched(pool.index, extent).fill(piece.offset, image);
         let owner = self.owner(pool, piece);
-        if let Some(owner) = &owner {
-            self.overlay(owner, image);
-        }
+        let untouched = self.contents().untouched(pool.index, extent);
+        let rest = owner.as_ref().map_or(0, |owner| self.lay_rows(owner, untouched, piece.offset, image));
+        untouched.fill(piece.offset + rest as u64, image.get_mut(rest..).unwrap_or_default());
         let start = piece.offset as usize;
         let there = bytes.get(start..start + image.len()).unwrap_or_default();
         if there == image.as_slice() {
@@ -104,16 +120,22 @@ impl Model<'_> {
         Some(Owner { group, side, layer, page })
     }
 
-    fn overlay(&self, owner: &Owner<'_>, image: &mut [u8]) {
+    /// Lays the rows of a page into its image, and what was there before the run between them. Returns where the last
+    /// row ends.
+    fn lay_rows(&self, owner: &Owner<'_>, untouched: Stream, offset: u64, image: &mut [u8]) -> usize {
         let Owner { group, side, layer, page } = *owner;
+        let mut end = 0;
         for (segment, shape) in group.shape.segments.iter().enumerate() {
-            for (row, holds) in (0..group.shape.rows).zip(&page.rows) {
-                let start = row_offset(group, side, segment, row) as usize;
-                if let Some(bytes) = image.get_mut(start..start + shape.row_bytes as usize) {
-                    self.fill(group, layer, segment, *holds, bytes);
-                }
+            let first = row_offset(group, side, segment, 0) as usize;
+            let stride = shape.row_bytes as usize + side.row_padding as usize;
+            for (row, holds) in page.rows.iter().enumerate() {
+                let start = first + row * stride;
+                untouched.fill(offset + end as u64, image.get_mut(end..start).unwrap_or_default());
+                end = start + shape.row_bytes as usize;
+                self.fill(group, layer, segment, *holds, image.get_mut(start..end).unwrap_or_default());
             }
         }
+        end
     }
 }
 
@@ -122,35 +144,52 @@ struct Owner<'a> {
     group: &'a Group,
     side: &'a Side,
     layer: u32,
-    page: &'a Page,
+    page: Page<'a>,
 }
 
+/// Bytes that a thread compares before it asks for more.
+const BATCH: u64 = 1 << 20;
+
 /// The extent, in pieces that follow each other without a gap.
-fn pieces(pool: &Pool, extent: u32) -> Vec<Piece> {
-    let first = extent * pool.blocks_per_extent;
-    let blocks = first..first + pool.blocks_per_extent;
-    let page = |block, layer| (block, Some(layer), pool.page_bytes);
-    let in_order: Vec<(u32, Option<u32>, u64)> = match pool.order {
-        PoolOrder::LayersOutermost => {
-            (0..pool.layers).flat_map(|layer| blocks.clone().map(move |block| page(block, layer))).collect()
+#[derive(Clone, Copy)]
+struct Pieces<'a> {
+    pool: &'a Pool,
+    first_block: u32,
+}
+
+impl Pieces<'_> {
+    /// How many there are.
+    fn count(self) -> u64 {
+        let (blocks, layers) = (u64::from(self.pool.blocks_per_extent), u64::from(self.pool.layers));
+        match self.pool.order {
+            PoolOrder::LayersOutermost => blocks * layers,
+            PoolOrder::BlocksOutermost => blocks * (layers + 1),
         }
-        PoolOrder::BlocksOutermost => blocks
-            .flat_map(|block| {
-                (0..pool.layers).map(move |layer| page(block, layer)).chain([(
-                    block,
-                    None,
-                    pool.block_padding,
-                )])
-            })
-            .collect(),
-    };
-    let mut offset = 0;
-    let place = |(block, layer, bytes): (u32, Option<u32>, u64)| {
-        let piece = Piece { offset, bytes, block, layer };
-        offset += bytes;
-        piece
-    };
-    in_order.into_iter().map(place).collect()
+    }
+
+    /// The piece with a number below the count.
+    fn at(self, index: u64) -> Piece {
+        let (pool, page_bytes) = (self.pool, self.pool.page_bytes);
+        let (blocks, layers) = (u64::from(pool.blocks_per_extent), u64::from(pool.layers));
+        // Each quotient and remainder is below a number of 32 bits.
+        match pool.order {
+            PoolOrder::LayersOutermost => {
+                let (layer, block) = ((index / blocks) as u32, (index % blocks) as u32);
+                let (block, layer) = (self.first_block + block, Some(layer));
+                Piece { offset: index * page_bytes, bytes: page_bytes, block, layer }
+            }
+            PoolOrder::BlocksOutermost => {
+                let (block, layer) = (index / (layers + 1), index % (layers + 1));
+                let start = block * (layers * page_bytes + pool.block_padding);
+                let (offset, block) = (start + layer * page_bytes, self.first_block + block as u32);
+                if layer == layers {
+                    Piece { offset, bytes: pool.block_padding, block, layer: None }
+                } else {
+                    Piece { offset, bytes: page_bytes, block, layer: Some(layer as u32) }
+                }
+            }
+        }
+    }
 }
 
 /// What byte `at` of a piece belongs to.
@@ -171,7 +210,7 @@ fn region(piece: Piece, owner: Option<&Owner<'_>>, at: u64) -> Region {
 fn row_at(owner: &Owner<'_>, block: u32, at: u64) -> Option<Region> {
     let Owner { group, side, layer, page } = *owner;
     for (index, segment) in group.shape.segments.iter().enumerate() {
-        for (row, holds) in (0..group.shape.rows).zip(&page.rows) {
+        for (row, holds) in (0..group.shape.rows).zip(page.rows) {
             let start = row_offset(group, side, index, row);
             if let Some(byte) = at.checked_sub(start)
                 && byte < segment.row_bytes.into()

@@ -288,6 +288,7 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
                     }
                 }
             }
+            pages.forget_before(end.checked_div(block).unwrap_or(0));
         }
         Ok(())
     }

@@ -32,10 +32,10 @@ use pagelift::quantity::Tokens;
 use thiserror::Error;
 
 use crate::args;
-use crate::manifest::{Footprint, Manifest, ManifestError, mix};
+use crate::manifest::{Draft, Footprint, Manifest, ManifestError, mix};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer, ReferenceError};
-use crate::report::Report;
+use crate::report::{self, Report};
 use crate::{Failure, exit};
 pub use generate::Generated;
 pub use import::Lifted;
@@ -66,7 +66,10 @@ pub enum RestoreError {
     #[error(transparent)]
     Reference(#[from] ReferenceError),
     /// The machine has too little memory.
-    #[error("this manifest needs {needed} bytes of memory, and {available} are available; use a smaller one")]
+    #[error(
+        "this manifest needs {} of memory, and {} are available; use a smaller one",
+        report::bytes(*needed), report::bytes(*available)
+    )]
     TooLittleMemory {
         /// Bytes of pools and producer.
         needed: u64,
@@ -75,8 +78,8 @@ pub enum RestoreError {
     },
     /// A pool has too few free blocks for the tokens that were asked for.
     #[error(
-        "{tokens} more tokens need {needed} free blocks of pool `{pool}`, which has {free}; give it more blocks, or \
-         generate fewer tokens"
+        "{tokens} more tokens need {needed} free blocks of pool `{pool}`, which has {free}; at most {most} tokens fit: \
+         give it more blocks, or generate fewer tokens"
     )]
     PoolTooSmall {
         /// The pool.
@@ -87,6 +90,8 @@ pub enum RestoreError {
         needed: u64,
         /// Blocks that no group has.
         free: u64,
+        /// Tokens that all pools have room for.
+        most: u64,
     },
     /// A pool has no block left for the next token, though there seemed to be enough.
     #[error("pool `{pool}` has no free block for token {position}")]
@@ -147,8 +152,11 @@ impl From<RestoreError> for Failure {
 /// `pagelift restore`.
 pub fn command(args: &args::Restore) -> Result<Report, RestoreError> {
     let options = Options { mode: args.mode.into(), generate: args.generate, seed: args.seed };
-    let manifest = Manifest::load(&args.manifest)?;
+    let draft = Draft::load(&args.manifest)?;
+    // Before anything is drawn or allocated, which may take a while.
+    check_memory(draft.footprint())?;
     let opened = open(args.backend.into())?;
+    let manifest = draft.assign()?;
     let progress = Progress::new(args.json);
     let mut report = run(&manifest, opened.backend, options, progress)?;
     report.backend_reason = opened.reason;
@@ -163,7 +171,6 @@ pub fn run<B: Backend>(
     progress: Progress,
 ) -> Result<Report, RestoreError> {
     let started = Instant::now();
-    check_memory(manifest.footprint())?;
     pages::check_room(manifest, options.generate)?;
     let backend = &backend;
     let mut world = World::new(manifest, backend)?;
@@ -206,7 +213,9 @@ fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
 
 /// Refuses a manifest that this machine has no memory for, before the system kills the process.
 fn check_memory(footprint: Footprint) -> Result<(), RestoreError> {
-    let needed = footprint.total();
+    // Each thread compares a page at a time with one of its own.
+    let images = footprint.largest_page.saturating_mul(rayon::current_num_threads() as u64);
+    let needed = footprint.total().saturating_add(images);
     match available_memory() {
         Some(available) if needed > available => Err(RestoreError::TooLittleMemory { needed, available }),
         _ => Ok(()),

@@ -1,57 +1,80 @@
 //! Pages and host blocks of a growing request.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::lifecycle::OpenPage;
 use pagelift::quantity::{Rows, Tokens};
 
 use super::RestoreError;
-use crate::manifest::{Family, Group, Lift, Manifest, Pool};
+use crate::manifest::{Family, Group, Lift, Manifest, Pool, SplitMix64};
 
 /// Refuses more tokens than the pools have room for, before anything is allocated.
 pub fn check_room(manifest: &Manifest, tokens: u32) -> Result<(), RestoreError> {
-    let Some(steps) = tokens.checked_sub(1) else { return Ok(()) };
+    let most = room(manifest);
+    let tokens = u64::from(tokens);
     let span = manifest.span();
     // The last step's drafts may reach past the last token that is kept.
-    let reach = u64::from(steps).saturating_add(manifest.speculative_tokens().into());
+    let reach = tokens.saturating_sub(1).saturating_add(manifest.speculative_tokens().into());
     let last = span.resume_at.saturating_add(reach);
     let pages = (last / u64::from(span.block_tokens.max(1))).saturating_sub(span.tail_page());
-    let grows = |group: &&Group| {
-        matches!(group.shape.family, Family::Tokens { .. })
-            && GroupPages::after_import(manifest, group).is_some()
-    };
     for pool in manifest.pools() {
-        let takes = |group: &Group| {
-            let device = group.device.as_ref().is_some_and(|side| side.pool.index == pool.index);
-            let host = group.host.as_ref().is_some_and(|side| side.pool.index == pool.index);
-            u64::from(device) + u64::from(host && group.mirror)
-        };
-        let groups: u64 = manifest.groups().iter().filter(grows).map(takes).sum();
-        let (needed, free) = (groups.saturating_mul(pages), manifest.spare_blocks(pool).len() as u64);
-        if needed > free {
-            let (pool, tokens) = (pool.name.clone(), u64::from(tokens));
-            return Err(RestoreError::PoolTooSmall { pool, tokens, needed, free });
+        let needed = blocks_a_page(manifest, pool).saturating_mul(pages);
+        let free = manifest.spare_blocks(pool).len() as u64;
+        if tokens > 0 && needed > free {
+            let pool = pool.name.clone();
+            return Err(RestoreError::PoolTooSmall { pool, tokens, needed, free, most });
         }
     }
     Ok(())
 }
 
-/// Free blocks of all pools, in the manifest's scattered order.
+/// How many tokens all pools have room for.
+fn room(manifest: &Manifest) -> u64 {
+    let span = manifest.span();
+    let tokens = |pages: u64| {
+        let end = span.tail_page().saturating_add(pages).saturating_add(1);
+        let end = end.saturating_mul(span.block_tokens.into());
+        end.saturating_sub(span.resume_at).saturating_sub(manifest.speculative_tokens().into())
+    };
+    let pages = |pool: &Arc<Pool>| {
+        let free = manifest.spare_blocks(pool).len() as u64;
+        free.checked_div(blocks_a_page(manifest, pool))
+    };
+    manifest.pools().iter().filter_map(pages).min().map_or(u64::MAX, tokens)
+}
+
+/// How many blocks of a pool each further page of the request takes.
+fn blocks_a_page(manifest: &Manifest, pool: &Pool) -> u64 {
+    let grows = |group: &&Group| {
+        matches!(group.shape.family, Family::Tokens { .. })
+            && GroupPages::after_import(manifest, group).is_some()
+    };
+    let takes = |group: &Group| {
+        let device = group.device.as_ref().is_some_and(|side| side.pool.index == pool.index);
+        let host = group.host.as_ref().is_some_and(|side| side.pool.index == pool.index);
+        u64::from(device) + u64::from(host && group.mirror)
+    };
+    manifest.groups().iter().filter(grows).map(takes).sum()
+}
+
+/// Free blocks of all pools, drawn in a scattered order that follows from the manifest.
 #[derive(Debug)]
 pub struct FreeBlocks {
-    by_pool: Vec<VecDeque<u32>>,
+    by_pool: Vec<(Vec<u32>, SplitMix64)>,
 }
 
 impl FreeBlocks {
     pub fn new(manifest: &Manifest) -> Self {
-        let spare = manifest.pools().iter().map(|pool| manifest.spare_blocks(pool).iter().copied().collect());
-        Self { by_pool: spare.collect() }
+        let spare =
+            |pool: &Arc<Pool>| (manifest.spare_blocks(pool).to_vec(), SplitMix64::new(pool.index as u64));
+        Self { by_pool: manifest.pools().iter().map(spare).collect() }
     }
 
     /// A block for the token at `position`.
     pub fn take(&mut self, pool: &Pool, position: u64) -> Result<u32, RestoreError> {
-        let block = self.by_pool.get_mut(pool.index).and_then(VecDeque::pop_front);
+        let free = self.by_pool.get_mut(pool.index).filter(|(free, _)| !free.is_empty());
+        let block = free.map(|(free, random)| free.swap_remove(random.below(free.len())));
         block.ok_or_else(|| RestoreError::PoolExhausted { pool: pool.name.clone(), position })
     }
 }
@@ -101,6 +124,15 @@ impl<'m> GroupPages<'m> {
             .filter(|_| tokens)
             .map(|block| OpenPage::new(PageId::new(page), HostBlockId::new(block), rows, durable));
         self.writable.push(Writable { position, page, open, block });
+    }
+
+    /// Forgets pages before a position, but for the last one: nothing is written there any more.
+    pub fn forget_before(&mut self, position: u64) {
+        if matches!(self.group.shape.family, Family::Tokens { .. })
+            && let Some(last) = self.writable.last().map(|page| page.position)
+        {
+            self.writable.retain(|page| page.position >= position.min(last));
+        }
     }
 
     /// The page at a position.

@@ -7,7 +7,7 @@ use pagelift::plan::TailRows;
 use pagelift_device::emulation::Shape;
 
 use super::world::World;
-use super::{Options, RestoreError, import, run, span_of};
+use super::{Options, RestoreError, import, pages, run, span_of};
 use crate::manifest::{Manifest, SplitMix64};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer, ReferenceError};
@@ -98,22 +98,32 @@ fn case_25_one_wrong_byte_anywhere_is_noticed() {
         let span = span_of(&manifest).unwrap();
         import::lift(&mut world, &mut model, &backend, span, TailRows::Exact).unwrap();
         world.verify(&model, "", quiet).unwrap();
+        let pool_count = manifest.pools().len();
+        let last_extents = manifest.pools()[pool_count - 1].extents() as usize;
         for draw in 0..60 {
             let pool = SplitMix64::at(draw, 0) as usize % manifest.pools().len();
-            let extents = manifest.pools()[pool].extents() as usize;
-            let region = world.extent(pool, SplitMix64::at(draw, 1) as usize % extents);
+            let pool_of = &manifest.pools()[pool];
+            let extent = SplitMix64::at(draw, 1) as u32 % pool_of.extents();
+            let region = world.extent(pool, extent as usize);
             let bytes = world.memory.bytes_mut(region).unwrap();
             let at = SplitMix64::at(draw, 2) as usize % bytes.len();
             let bit = 1 << (SplitMix64::at(draw, 3) % 8);
             bytes[at] ^= bit;
-            match world.verify(&model, "", quiet) {
-                Err(RestoreError::Reference(ReferenceError::Mismatch(mismatch))) => {
-                    assert_eq!(mismatch.offset, at as u64, "{name}");
+            // The spoilt extent alone: the others are compared before and after.
+            match model.verify(pool_of, extent, world.memory.bytes(region).unwrap(), |_| ()) {
+                Err(ReferenceError::Mismatch(mismatch)) => {
+                    assert_eq!((mismatch.extent, mismatch.offset), (extent, at as u64), "{name}");
                 }
                 other => panic!("{name}: byte {at} of pool {pool} was spoilt, and: {other:?}"),
             }
             world.memory.bytes_mut(region).unwrap()[at] ^= bit;
         }
+        // Through the whole, too: one byte of the last pool's last extent.
+        let region = world.extent(pool_count - 1, last_extents - 1);
+        *world.memory.bytes_mut(region).unwrap().last_mut().unwrap() ^= 1;
+        let error = world.verify(&model, "", quiet).unwrap_err();
+        assert!(matches!(error, RestoreError::Reference(ReferenceError::Mismatch(_))), "{name}: {error}");
+        *world.memory.bytes_mut(region).unwrap().last_mut().unwrap() ^= 1;
         world.verify(&model, "", quiet).unwrap();
     }
 }
@@ -125,4 +135,14 @@ fn tokens_without_blocks_are_refused_before_anything_runs() {
     let error = run(&manifest, Cpu::with_threads(1).unwrap(), options, Progress::new(true)).unwrap_err();
     assert!(matches!(error, RestoreError::PoolTooSmall { .. }), "{error}");
     assert!(error.to_string().contains("give it more blocks"), "{error}");
+    // What it says fits does, and one more token does not.
+    for (name, manifest) in all_small() {
+        let options = |generate| Options { generate, ..options };
+        let refused = pages::check_room(&manifest, u32::MAX).unwrap_err();
+        let RestoreError::PoolTooSmall { most, .. } = refused else { panic!("{name}: {refused}") };
+        let most = u32::try_from(most).unwrap();
+        assert!(pages::check_room(&manifest, most + 1).is_err(), "{name}: {most}");
+        let report = run(&manifest, Cpu::with_threads(1).unwrap(), options(most), Progress::new(true));
+        assert_eq!(report.unwrap().generated_tokens, most, "{name}");
+    }
 }
