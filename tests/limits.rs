@@ -152,6 +152,68 @@ fn a_pool_of_many_regions_is_bound_soon() {
 }
 
 #[test]
+fn many_layers_are_built_soon() {
+    // A packed slab: runs of all layers interleave.
+    let geometry = soon("65,536 layers", || geometry(1 << 16, 4, 4).unwrap());
+    assert_eq!(geometry.bases().len(), 4 << 16);
+}
+
+#[test]
+fn layers_that_share_bytes_are_found_among_many() {
+    let layout = PagedLayout::builder(1).segment("row", 64).build().unwrap();
+    let layers = 1_u64 << 15;
+    let mut offsets: Vec<u64> = (0..layers).map(|layer| layer * 64).collect();
+    offsets[20_000] += 1;
+    let mut builder = GeometryBuilder::new();
+    let region = Region::new(HOST, 4 * layers * 64);
+    let pool = builder.pool(PoolSpec::new("host", Memory::Host, 4, &[region])).unwrap();
+    let spec = GroupSpec::<Paged> {
+        name: "main".into(),
+        layers: layers as u32,
+        landing: Landing::Host,
+        lift: PagedLift::None,
+        host: Some(SideSpec::packed(pool, &[HOST], &offsets, layers * 64, layout)),
+        device: None,
+    };
+    builder.group(spec).unwrap();
+    let error = soon("the search", || builder.build().unwrap_err());
+    let words = error.to_string();
+    assert!(words.contains("layer 20000,") && words.contains("layer 20001,"), "{words}");
+}
+
+#[test]
+fn rows_of_too_many_columns_are_refused() {
+    // Rows that lie apart are split into columns of 16 KiB: at most 65,536 of them in all.
+    let geometry = |row_bytes: u32| -> Result<(), GeometryError> {
+        let layout = PagedLayout::builder(2).row_padding(1).segment("row", row_bytes).build().unwrap();
+        let page = layout.page_bytes().get();
+        let mut builder = GeometryBuilder::new();
+        let mut side = |name, memory, address| {
+            let pool = builder.pool(PoolSpec::new(name, memory, 1, &[Region::new(address, page)])).unwrap();
+            Some(SideSpec::packed(pool, &[address], &[0], page, layout.clone()))
+        };
+        let spec = GroupSpec::<Paged> {
+            name: "main".into(),
+            layers: 1,
+            landing: Landing::Host,
+            lift: PagedLift::Tail,
+            host: side("host", Memory::Host, HOST),
+            device: side("slab", Memory::Device, DEVICE),
+        };
+        let key = builder.group(spec)?;
+        let side = builder.main_side(key, Memory::Device).unwrap();
+        builder.digest(side).map(drop)
+    };
+    let columns = |columns: u32| soon("a route", || geometry(columns << 14));
+    let refused = GeometryError::Overflow { place: "main".into(), what: "the number of segment pairs" };
+    // There is a route each way, and one for the digest.
+    assert_eq!(columns(21_845), Ok(()));
+    assert_eq!(columns(21_846), Err(refused.clone()));
+    assert_eq!(columns(32_769), Err(refused.clone()));
+    assert_eq!(geometry(u32::MAX - 1), Err(refused));
+}
+
+#[test]
 fn memory_that_is_not_there_is_an_error() {
     let backend = Cpu::with_threads(1).unwrap();
     let mut memory = Registry::new();

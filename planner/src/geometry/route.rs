@@ -13,6 +13,10 @@ use crate::error::{GeometryError, segment_words};
 use crate::id::GroupId;
 use crate::layout::Segment;
 
+/// The most segment pairs of all routes of a geometry together. Kernels find a unit's pair by counting along, and rows
+/// that lie apart are split into columns of 16 KiB: this is a gigabyte of them.
+const MOST_PAIRS: u64 = 65_536;
+
 /// A way between two sides of one group, with direction and kind in the type.
 #[derive(Debug)]
 pub struct RouteKey<D, K> {
@@ -134,16 +138,8 @@ pub(crate) fn encode(
     check_agree(group, source, destination, blocks)?;
     let overflow = |what| GeometryError::Overflow { place: group.clone(), what };
     let index = u32::try_from(tables.routes.len()).map_err(|_| overflow("the number of routes"))?;
-    let first_segment =
-        u32::try_from(tables.segments.len()).map_err(|_| overflow("the number of segments"))?;
     let alignment = source.side.alignment().min(destination.side.alignment());
-    for pair in joined(source, destination) {
-        pair.push(alignment, &mut tables.segments);
-    }
-    let segments = u32::try_from(tables.segments.len())
-        .ok()
-        .and_then(|end| end.checked_sub(first_segment))
-        .ok_or_else(|| overflow("the number of segments"))?;
+    let (first_segment, segments) = push_all(group, &joined(source, destination), alignment, tables)?;
     tables.routes.push(abi::Route {
         source: source.side.encode(group, source.pool, &mut tables.bases)?,
         destination: destination.side.encode(group, destination.pool, &mut tables.bases)?,
@@ -210,11 +206,19 @@ impl Pair {
         fits && strides && self.bases == next.bases && adjacent(0) && adjacent(1)
     }
 
-    /// Appends the pair: one entry, unless its rows lie apart and are longer than a unit, when they are split into
-    /// columns.
+    /// Whether all rows lie one after the other on both sides.
+    fn is_contiguous(&self) -> bool {
+        !self.many_rows || self.strides == [self.row_bytes, self.row_bytes]
+    }
+
+    /// Entries of the table: one, unless rows lie apart and are longer than a unit, when they are split into columns.
+    fn columns(&self) -> u64 {
+        if self.is_contiguous() { 1 } else { u64::from(self.row_bytes.div_ceil(abi::UNIT_BYTES)) }
+    }
+
+    /// Appends the pair's entries.
     fn push(&self, alignment: u64, pairs: &mut Vec<abi::SegmentPair>) {
         let Self { offsets, bases, strides, row_bytes, many_rows } = *self;
-        let contiguous = !many_rows || strides == [row_bytes, row_bytes];
         let mut bits = offsets.iter().fold(u64::from(row_bytes), |bits, offset| bits | offset);
         if many_rows {
             bits = strides.iter().fold(bits, |bits, stride| bits | u64::from(*stride));
@@ -234,7 +238,7 @@ impl Pair {
             width,
             rows_log2,
         };
-        if contiguous {
+        if self.is_contiguous() {
             pairs.push(pair(0, row_bytes, abi::CONTIGUOUS));
             return;
         }
@@ -248,6 +252,22 @@ impl Pair {
     }
 }
 
+/// Appends pairs to the tables, where they fit; returns the first one's number, and how many entries there are.
+fn push_all(
+    group: &Arc<str>,
+    pairs: &[Pair],
+    alignment: u64,
+    tables: &mut Tables,
+) -> Result<(u32, u32), GeometryError> {
+    let overflow = || GeometryError::Overflow { place: group.clone(), what: "the number of segment pairs" };
+    let columns = pairs.iter().fold(0_u64, |sum, pair| sum.saturating_add(pair.columns()));
+    let first = u32::try_from(tables.segments.len()).map_err(|_| overflow())?;
+    let all = columns.saturating_add(u64::from(first));
+    let count = u32::try_from(columns).ok().filter(|_| all <= MOST_PAIRS).ok_or_else(overflow)?;
+    pairs.iter().for_each(|pair| pair.push(alignment, &mut tables.segments));
+    Ok((first, count))
+}
+
 /// Appends the route by which a digest reads a side. Its destination fields say what each run is logically.
 pub(crate) fn encode_digest(
     group: &Arc<str>,
@@ -257,24 +277,16 @@ pub(crate) fn encode_digest(
 ) -> Result<u32, GeometryError> {
     let overflow = |what| GeometryError::Overflow { place: group.clone(), what };
     let index = u32::try_from(tables.routes.len()).map_err(|_| overflow("the number of routes"))?;
-    let first_segment =
-        u32::try_from(tables.segments.len()).map_err(|_| overflow("the number of segments"))?;
-    let alignment = end.side.alignment();
-    for (number, segment) in (0..).zip(&end.side.segments) {
-        let whole = Pair {
-            offsets: [segment.offset(), 0],
-            bases: [segment.region().saturating_mul(end.pool.extents), number],
-            // A stride that is no row's length keeps the rows apart, so that each begins a word of its own.
-            strides: [segment.row_stride(), 0],
-            row_bytes: segment.row_bytes(),
-            many_rows: true,
-        };
-        whole.push(alignment, &mut tables.segments);
-    }
-    let segments = u32::try_from(tables.segments.len())
-        .ok()
-        .and_then(|last| last.checked_sub(first_segment))
-        .ok_or_else(|| overflow("the number of segments"))?;
+    let whole = |(number, segment): (u32, &Segment)| Pair {
+        offsets: [segment.offset(), 0],
+        bases: [segment.region().saturating_mul(end.pool.extents), number],
+        // A stride that is no row's length keeps the rows apart, so that each begins a word of its own.
+        strides: [segment.row_stride(), 0],
+        row_bytes: segment.row_bytes(),
+        many_rows: true,
+    };
+    let pairs: Vec<Pair> = (0..).zip(&end.side.segments).map(whole).collect();
+    let (first_segment, segments) = push_all(group, &pairs, end.side.alignment(), tables)?;
     let source = end.side.encode(group, end.pool, &mut tables.bases)?;
     tables.routes.push(abi::Route {
         source,
