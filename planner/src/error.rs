@@ -225,7 +225,7 @@ pub enum GeometryError {
         to: String,
     },
     /// A key of another geometry.
-    #[error("the key of a group or side belongs to another geometry")]
+    #[error("the key of a group or side belongs to another geometry; use one that this builder gave")]
     ForeignKey,
     /// A route goes between the kinds of memory that its direction says, and between sides of one group.
     #[error(
@@ -274,13 +274,18 @@ pub enum GeometryError {
 #[non_exhaustive]
 pub enum PlanError {
     /// A key of another geometry.
-    #[error("{group} does not belong to this plan's geometry")]
+    #[error(
+        "{group} belongs to another geometry than this plan's; use the key that the builder of this geometry gave"
+    )]
     ForeignGroup {
         /// The group.
         group: GroupId,
     },
     /// A route or side key of another geometry.
-    #[error("the key of a route belongs to another geometry than this plan's")]
+    #[error(
+        "the key of a route or side belongs to another geometry than this plan's; use one that the builder of this \
+         geometry gave"
+    )]
     ForeignKey,
     /// Rows that a block does not have.
     #[error(

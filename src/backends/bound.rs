@@ -196,7 +196,9 @@ impl<B: Backend> Bound<B> {
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
         // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
-        // destination or a source, and routes whose pools share bytes. (3) Launches of this progress word come through `&mut self`, one after the other.
+        // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, backends
+        // see to it that no two workers write it at once. (3) Launches of this progress word come through `&mut self`,
+        // one after the other.
         Ok(unsafe { P::launch(&self.backend, workers, self.addresses) }?)
     }
 

@@ -15,6 +15,12 @@ use crate::error::{BackendError, Error};
 /// Runs kernels as a GPU would: 32 lanes a warp, alignment asserted, bulk copies as late as they may come.
 ///
 /// It panics where a kernel breaks a rule that a GPU would punish with a fault, so it is for tests.
+///
+/// ```
+/// use pagelift::backends::{Backend, Emulated, Shape};
+/// let backend = Emulated { shape: Shape { blocks: 2, warps: 4, lanes: 32 }, seed: 7, bulk: false };
+/// assert_eq!(backend.name(), "emulated");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Emulated {
     /// Blocks of a launch, warps of a block, lanes of a warp.

@@ -24,6 +24,7 @@ pub(crate) use bound::{Bound, allocate};
 pub use buffer::Buffer;
 pub use cpu::Cpu;
 pub use emulated::Emulated;
+pub use pagelift_device::emulation::Shape;
 
 use crate::error::{BackendError, Error};
 
@@ -48,7 +49,8 @@ pub trait Backend: fmt::Debug {
     /// Where it cannot be launched; then nothing was.
     unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError>;
 
-    /// Runs `pagelift_copy_rows`, with at most `workers` workers where that is said.
+    /// Runs `pagelift_copy_rows`, with at most `workers` workers where that is said. A slot mapping may name a row twice:
+    /// a backend whose workers would then race has to use one.
     ///
     /// # Safety
     /// 1. The conditions of [`pagelift_kernels::pagelift_copy_rows()`] hold for `args`.
@@ -127,7 +129,7 @@ pub struct Opened {
 /// [`BackendError::NotBuilt`] for a backend that this build does not have.
 pub fn open(choice: Choice) -> Result<Opened, Error> {
     let reason = match choice {
-        Choice::Auto => "this build has no CUDA backend, so the CPU runs the kernels",
+        Choice::Auto => "no CUDA backend in this build",
         Choice::Cpu => "asked for",
         Choice::Cuda => return Err(BackendError::NotBuilt { name: "cuda", instead: "cpu" }.into()),
     };

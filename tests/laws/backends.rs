@@ -2,8 +2,7 @@
 
 use std::sync::OnceLock;
 
-use pagelift::backends::{Backend, Cpu, Emulated};
-use pagelift_device::emulation::Shape;
+use pagelift::backends::{Backend, Cpu, Emulated, Shape};
 
 use crate::rng::Rng;
 

@@ -13,7 +13,11 @@ impl Image {
     pub fn of(memory: &Registry, regions: &[RegionId]) -> Self {
         let region =
             |id: &RegionId| (memory.region(*id).unwrap().address(), memory.bytes(*id).unwrap().to_vec());
-        let mut regions: Vec<_> = regions.iter().map(region).collect();
+        Self::from_parts(regions.iter().map(region).collect())
+    }
+
+    /// Regions, each an address and its bytes.
+    pub fn from_parts(mut regions: Vec<(u64, Vec<u8>)>) -> Self {
         regions.sort_by_key(|(start, _)| *start);
         Self { regions }
     }

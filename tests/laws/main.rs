@@ -10,6 +10,7 @@
     reason = "a test says what it expects by panicking"
 )]
 
+mod adopted;
 mod backends;
 mod checkpoint;
 mod faults;
@@ -61,6 +62,11 @@ macro_rules! laws {
                 #[test]
                 fn checkpoints_are_whole(seed: u64, size in 1_u32..6) {
                     crate::checkpoint::law::<$subject>(seed, size);
+                }
+
+                #[test]
+                fn an_engines_own_memory_is_adopted_and_given_back(seed: u64, size in 1_u32..5) {
+                    crate::adopted::law::<$subject>(seed, size);
                 }
 
                 #[test]

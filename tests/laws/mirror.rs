@@ -85,15 +85,21 @@ impl Bound {
         let RowBinding { capacity, queries, count, width, .. } = self.binding;
         let end = model.device.blocks * model.slots();
         let rows = rng.order(end);
-        let slot = |rng: &mut Rng, index: u32| match rng.below(16) {
+        let slot = |rng: &mut Rng, index: u32, earlier: &[i64]| match rng.below(16) {
             0 | 1 => -1,
             2 => -i64::from(1 + rng.small(u32::MAX >> 1)),
             3 => i64::from(end + rng.small(40)),
             4 if width == SlotWidth::I64 => i64::from(rows[index as usize % rows.len()]) + (1 << 32),
             4 => i64::from(i32::MAX),
+            // A row that was named before is copied again.
+            5 | 6 if index > 0 => earlier[rng.small(index) as usize],
             _ => rows.get(index as usize).map_or(-1, |&slot| i64::from(slot)),
         };
-        self.slots = (0..capacity).map(|index| slot(rng, index)).collect();
+        self.slots.clear();
+        for index in 0..capacity {
+            let next = slot(rng, index, &self.slots);
+            self.slots.push(next);
+        }
         let number = |rng: &mut Rng, most: u32| match rng.below(12) {
             0 => -1 - i64::from(rng.small(9)),
             1 => i64::from(most) + 1 + i64::from(rng.small(9)),

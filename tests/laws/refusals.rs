@@ -6,14 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Emulated};
+use pagelift::backends::{Backend, Buffer, Emulated, Shape};
 use pagelift::error::{BackendError, LaunchError, MemoryError};
 use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::{MirrorPlan, Plan as _, PlanCapacity, RestorePlan, RowBinding};
 use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
-use pagelift_device::emulation::Shape;
 
 use crate::backends::Subject;
 use crate::mirror::{self, Scratch};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pagelift::backends::Backend;
+use pagelift::backends::{Backend, Buffer};
 use pagelift::geometry::*;
 use pagelift::id::{HostBlockId, PageId, PoolId};
 use pagelift::import::ImportGroup;
@@ -117,9 +117,42 @@ impl GroupModel {
     }
 }
 
+/// An engine's own memory, which a registry has adopted.
+pub struct Own(*mut [u8]);
+
+impl Own {
+    fn new(bytes: u64) -> Self {
+        Self(Box::into_raw(vec![0; bytes as usize].into_boxed_slice()))
+    }
+
+    /// Lends it to a registry.
+    fn buffer(&self) -> Buffer {
+        // SAFETY: (1) worlds drop their registry before what it adopted, and (2) nobody reads it before.
+        unsafe { Buffer::adopt(self.0.cast(), self.0.len()) }.unwrap()
+    }
+
+    /// Its address and bytes, when no registry has it any more.
+    pub fn read(&self, _gone: &Gone) -> (u64, Vec<u8>) {
+        // SAFETY: it is ours again.
+        (self.0.addr() as u64, unsafe { &*self.0 }.to_vec())
+    }
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        // SAFETY: it came from a box, and goes once.
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+/// Says that the registry of a world was dropped.
+pub struct Gone(());
+
 /// Memory, a geometry in it, and the model of its groups.
 pub struct World {
     pub memory: Registry,
+    /// What of it is adopted: dropped after the registry.
+    pub own: Vec<Own>,
     pub regions: Vec<RegionId>,
     pub geometry: Arc<Geometry>,
     pub groups: Vec<GroupModel>,
@@ -230,6 +263,9 @@ struct Maker<'a, B> {
     style: Style,
     backend: &'a B,
     memory: Registry,
+    /// Whether pools lie in memory of the test's own.
+    adopts: bool,
+    own: Vec<Own>,
     regions: Vec<RegionId>,
     builder: GeometryBuilder,
 }
@@ -239,7 +275,12 @@ impl<B: Backend> Maker<'_, B> {
     fn ranges(&mut self, memory: Memory, sizes: &[u64]) -> Vec<Region> {
         let odd = self.style.pick(self.rng, 16, &[0, 0, 1, 4, 8, 16]);
         let mut allocate = |bytes: u64| {
-            let id = self.memory.allocate(self.backend, memory, bytes).unwrap();
+            let id = if self.adopts {
+                self.own.push(Own::new(bytes));
+                self.memory.adopt(memory, self.own.last().unwrap().buffer()).unwrap()
+            } else {
+                self.memory.allocate(self.backend, memory, bytes).unwrap()
+            };
             self.regions.push(id);
             self.memory.region(id).unwrap().address()
         };
@@ -341,7 +382,7 @@ impl<B: Backend> Maker<'_, B> {
             groups.push(GroupModel { key, layers, rows, tokens_per_row, row_bytes, lift, host, device });
         }
         let geometry = Arc::new(self.builder.build().unwrap());
-        let mut world = World { memory: self.memory, regions: self.regions, geometry, groups };
+        let mut world = World { memory: self.memory, own: self.own, regions: self.regions, geometry, groups };
         world.fill(self.rng);
         world
     }
@@ -397,10 +438,26 @@ fn state(draft: &Draft, inside: &Inside) -> StateLayout {
 impl World {
     /// A random world of one to three groups, all its memory random.
     pub fn random(rng: &mut Rng, size: u32, backend: &impl Backend) -> Self {
+        Self::random_in(rng, size, backend, false)
+    }
+
+    /// The same in memory of the test's own.
+    pub fn adopted(rng: &mut Rng, size: u32, backend: &impl Backend) -> Self {
+        Self::random_in(rng, size, backend, true)
+    }
+
+    fn random_in(rng: &mut Rng, size: u32, backend: &impl Backend, adopts: bool) -> Self {
         let count = 1 + rng.small(3);
         let style = rng.pick(&[Style::Odd, Style::Odd, Style::Wide]);
         let drafts = (0..count).map(|_| Draft::random(rng, style, size)).collect();
-        Self::of(rng, style, backend, drafts)
+        Self::of(rng, style, backend, drafts, adopts)
+    }
+
+    /// Drops the registry: what it had adopted is the test's alone again.
+    pub fn take_back(self) -> (Vec<Own>, Gone) {
+        let Self { memory, own, .. } = self;
+        drop(memory);
+        (own, Gone(()))
     }
 
     /// Group 0 lifts its tail: two layers, four rows a page. Group 1 is a state that is checkpointed.
@@ -413,12 +470,13 @@ impl World {
         };
         let main = draft(GroupKind::Paged, 2, 4, &[16, 4], Lift::Tail);
         let state = draft(GroupKind::State, 1, 1, &[100], Lift::None);
-        Self::of(&mut Rng(7), Style::Odd, backend, vec![main, state])
+        Self::of(&mut Rng(7), Style::Odd, backend, vec![main, state], false)
     }
 
-    fn of(rng: &mut Rng, style: Style, backend: &impl Backend, drafts: Vec<Draft>) -> Self {
+    fn of(rng: &mut Rng, style: Style, backend: &impl Backend, drafts: Vec<Draft>, adopts: bool) -> Self {
         let (memory, builder) = (Registry::new(), GeometryBuilder::new());
-        Maker { rng, style, backend, memory, regions: Vec::new(), builder }.finish(drafts)
+        let (own, regions) = (Vec::new(), Vec::new());
+        Maker { rng, style, backend, memory, adopts, own, regions, builder }.finish(drafts)
     }
 
     /// Random bytes everywhere: what is to be overwritten too.

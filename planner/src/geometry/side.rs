@@ -29,8 +29,35 @@ pub struct SideSpec<L> {
 }
 
 impl<L> SideSpec<L> {
-    /// Layers at the same offsets in every extent: block-outermost slabs, and layer-outermost pools allocated
-    /// extent by extent. A sum that does not fit 64 bits is caught when the geometry is built.
+    /// Layers at the same offsets in every extent. The two usual arrangements, for `page` bytes of a layer's block:
+    ///
+    /// | outermost | layer `l` begins at | `block_stride` |
+    /// |---|---|---|
+    /// | layers (each layer's blocks lie together) | `l · blocks_per_extent · page` | `page` |
+    /// | blocks (each block holds all layers) | `l · page` | `layers · page` |
+    ///
+    /// ```
+    /// use pagelift_planner::geometry::*;
+    /// use pagelift_planner::layout::PagedLayout;
+    /// let layout = PagedLayout::mla_bf16(64)?;
+    /// let (layers, blocks, page) = (4_u64, 8_u64, layout.page_bytes().get());
+    /// let region = Region::new(0x10000, layers * blocks * page);
+    /// let mut builder = GeometryBuilder::new();
+    /// let pool = builder.pool(PoolSpec::new("host", Memory::Host, 8, &[region]))?;
+    ///
+    /// let offsets: Vec<u64> = (0..layers).map(|layer| layer * blocks * page).collect();
+    /// let layers_outermost = SideSpec::packed(pool, &[0x10000], &offsets, page, layout.clone());
+    /// let offsets: Vec<u64> = (0..layers).map(|layer| layer * page).collect();
+    /// let blocks_outermost = SideSpec::packed(pool, &[0x10000], &offsets, layers * page, layout);
+    ///
+    /// // Block 5 of layer 3:
+    /// let address = |side: &SideSpec<_>| side.bases[3] + 5 * side.block_stride;
+    /// assert_eq!(address(&layers_outermost), 0x10000 + (3 * blocks + 5) * page);
+    /// assert_eq!(address(&blocks_outermost), 0x10000 + (5 * layers + 3) * page);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A sum that does not fit 64 bits is caught when the geometry is built.
     #[must_use]
     pub fn packed(
         pool: PoolId,

@@ -40,7 +40,8 @@ pub struct ImportGroup<'a> {
 }
 
 impl<'a> ImportGroup<'a> {
-    /// A paged group: its blocks from the prompt's first on, in order.
+    /// A group of any kind with its host blocks and its pages, as the table above says: a paged group's blocks from the
+    /// prompt's first on, in order; a ring's or state's one block and one page.
     #[must_use]
     pub fn new<K: Kind>(group: GroupKey<K>, blocks: &'a [HostBlockId], pages: &'a [PageId]) -> Self {
         Self { group: group.id, geometry: group.geometry, blocks, pages, landed: false }

@@ -47,7 +47,8 @@ pub struct Queries {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RowBinding {
     /// Device address of the slot mapping: one entry for each token, the slot that its row was written to. Slot `s`
-    /// is slot `s % page_slots` of page `s / page_slots`; a negative one is padding.
+    /// is slot `s % page_slots` of page `s / page_slots`; a negative one is padding. A slot that comes twice names its row
+    /// twice: the row is copied, and counted, once for each.
     pub slots: u64,
     /// How wide an entry is.
     pub width: SlotWidth,
