@@ -159,10 +159,16 @@ impl PagePlan<HostToDevice> {
         if !lists.blocks.is_empty() {
             self.hold(group.host.ok_or_else(|| name("host"))?, lists.blocks)?;
         }
-        if !lists.pages.is_empty() {
-            self.hold(group.device.ok_or_else(|| name("device"))?, lists.pages)?;
+        if lists.pages.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let device = group.device.ok_or_else(|| name("device"))?;
+        if !lists.landed {
+            return self.hold(device, lists.pages);
+        }
+        // What landed there is read by this import, alone or not: no other may be lifted into it.
+        let rows = self.geometry.side_at(device).map_or(0, |side| side.rows);
+        lists.pages.iter().try_for_each(|page| self.claim(device, page.get(), 0..rows, Use::Read))
     }
 
     /// How many more steps of a group the budget allows.

@@ -145,6 +145,36 @@ fn case_10_two_imports_never_share_a_page() {
 }
 
 #[test]
+fn case_10_nothing_is_lifted_into_a_page_that_landed_for_another() {
+    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
+    let one = One::new(&layout, 1, 8, 8, PagedLift::Tail);
+    let (blocks, page) = (hosts(&[0, 1]), pages(&[3]));
+    let lifted = [ImportGroup::new(one.group, &blocks, &page)];
+    let there = pages(&[5, 3]);
+    let landed = [ImportGroup::landed(one.group, &there)];
+    for (first, second) in [(&lifted, &landed), (&landed, &lifted)] {
+        let mut plan = one.plan();
+        plan.lift(&import(prompt(6), first), TailRows::Exact).unwrap();
+        let before = encoded(&plan);
+        let overlap = PlanError::Overlap { group: "main".into(), block: "page 3".into() };
+        assert_eq!(plan.lift(&import(prompt(6), second), TailRows::Exact), Err(overlap));
+        assert_eq!(encoded(&plan), before);
+    }
+    // Imports that landed may share the pages of a prefix.
+    let mut plan = one.plan();
+    let other = pages(&[5, 6]);
+    plan.lift(&import(prompt(6), &landed), TailRows::Exact).unwrap();
+    plan.lift(&import(prompt(6), &[ImportGroup::landed(one.group, &other)]), TailRows::Exact).unwrap();
+    assert!(plan.is_empty());
+    let past = pages(&[8]);
+    let past = [ImportGroup::landed(one.group, &past)];
+    assert!(matches!(
+        plan.lift(&import(prompt(6), &past), TailRows::Exact),
+        Err(PlanError::OutOfRange { .. })
+    ));
+}
+
+#[test]
 fn a_page_that_nothing_is_lifted_into_is_checked_all_the_same() {
     let three = Three::new();
     for mode in [TailRows::Whole, TailRows::Exact] {
