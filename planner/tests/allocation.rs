@@ -14,9 +14,10 @@ use pagelift_planner::id::{HostBlockId, PageId, Ticket};
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{
-    MirrorPlan, Plan, PlanCapacity, RestorePlan, RowBinding, RowCapacity, Staging, TailRows,
+    DeviceToDevice, DeviceToHost, DigestPlan, HostToDevice, LiftProgress, MirrorPlan, PagePlan, Plan,
+    PlanCapacity, RestorePlan, RowBinding, RowCapacity, RowPlan, Staging, TailRows,
 };
-use pagelift_planner::quantity::Tokens;
+use pagelift_planner::quantity::{Bytes, Rows, Tokens};
 
 const BLOCKS: u32 = 2000;
 
@@ -108,6 +109,179 @@ fn page_map_changes_allocate_nothing() {
             for id in 0..32 {
                 plan.page_map_mut().unmap(tail, PageId::new(id)).unwrap();
             }
+        }
+    });
+    assert_eq!(count, 0);
+}
+
+/// A group with host blocks of 16 rows and pages of 8, routes each way, a digest of either side, and a compact buffer.
+struct Unequal {
+    geometry: Arc<Geometry>,
+    group: GroupKey<Paged>,
+    down: RouteKey<HostToDevice, Paged>,
+    up: RouteKey<DeviceToHost, Paged>,
+    across: RouteKey<DeviceToDevice, Paged>,
+    compact: CompactRouteKey<DeviceToDevice, Paged>,
+    digest: DigestKey<Paged>,
+}
+
+impl Unequal {
+    fn new() -> Self {
+        let layout = |rows| PagedLayout::builder(rows).segment("row", 64).build().unwrap();
+        let mut builder = GeometryBuilder::new();
+        let mut side = |name: &str, memory, blocks: u32, base: u64, rows: u32| {
+            let region = [Region::new(base, u64::from(blocks) * 1024)];
+            let pool = builder.pool(PoolSpec::new(name, memory, blocks, &region)).unwrap();
+            SideSpec::packed(pool, &[base], &[0], 1024, layout(rows))
+        };
+        let host = side("host", Memory::Host, BLOCKS, 0x1000, 16);
+        let device = side("device", Memory::Device, BLOCKS, 0x1000_0000, 8);
+        let buffer = side("buffer", Memory::Device, 1, 0x4000_0000, 16);
+        let (name, landing, lift) = ("main".into(), Landing::Host, PagedLift::All);
+        let (host, device) = (Some(host), Some(device));
+        let spec = GroupSpec::<Paged> { name, layers: 1, landing, lift, host, device };
+        let group = builder.group(spec).unwrap();
+        let buffer = builder.side(group, &buffer).unwrap();
+        let [host, pages] =
+            [Memory::Host, Memory::Device].map(|memory| builder.main_side(group, memory).unwrap());
+        Self {
+            group,
+            down: builder.route(host, pages).unwrap(),
+            up: builder.route(pages, host).unwrap(),
+            across: builder.route(pages, pages).unwrap(),
+            compact: builder.compact_route(pages, buffer).unwrap(),
+            digest: builder.digest(pages).unwrap(),
+            geometry: Arc::new(builder.build().unwrap()),
+        }
+    }
+}
+
+const STAGING: Staging = Staging { ticket: Ticket::new(1, 1), completion: 8, repeat: false };
+
+#[test]
+fn gathers_and_zeros_allocate_nothing() {
+    let it = Unequal::new();
+    let blocks: Vec<HostBlockId> = (0..BLOCKS).map(HostBlockId::new).collect();
+    let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
+    let capacity = PlanCapacity { jobs: 40, list_entries: 200 };
+    let mut down = PagePlan::<HostToDevice>::new(Arc::clone(&it.geometry), capacity).unwrap();
+    let mut up = PagePlan::<DeviceToHost>::new(Arc::clone(&it.geometry), capacity).unwrap();
+    let mut across = PagePlan::<DeviceToDevice>::new(Arc::clone(&it.geometry), capacity).unwrap();
+    let mut table = vec![0; down.table_bytes()];
+    let count = allocations(|| {
+        for _ in 0..3 {
+            down.clear();
+            up.clear();
+            across.clear();
+            for list in 0..2_usize {
+                // 50 blocks of 16 rows are 100 pages of 8.
+                let (blocks, pages) = (&blocks[list * 50..][..50], &pages[list * 100..][..100]);
+                down.gather(it.down, blocks, pages).unwrap();
+                up.spill(it.group, pages, blocks).unwrap();
+                let (from, to) = pages.split_at(50);
+                across.gather(it.across, from, to).unwrap();
+                // One source, many times.
+                across.gather(it.across, &from[..1], &[PageId::new(1000 + list as u32)]).unwrap();
+            }
+            for page in 0..20 {
+                down.zero(it.down, PageId::new(500 + page), Rows::new(page % 8), Rows::new(1)).unwrap();
+                // Zeros of no rows take no room, however many there are.
+                for _ in 0..1000 {
+                    down.zero(it.down, PageId::new(500 + page), Rows::ZERO, Rows::ZERO).unwrap();
+                }
+            }
+            down.encode(STAGING, &mut table).unwrap();
+            up.encode(STAGING, &mut table).unwrap();
+            across.encode(STAGING, &mut table).unwrap();
+        }
+        up.clear();
+        up.gather(it.up, &pages[..4], &blocks[..2]).unwrap();
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn lifting_within_budgets_allocates_nothing() {
+    let it = Unequal::new();
+    let blocks: Vec<HostBlockId> = (0..BLOCKS / 2).map(HostBlockId::new).collect();
+    let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
+    let capacity = PlanCapacity { jobs: 4, list_entries: 40 };
+    let mut plan = RestorePlan::new(Arc::clone(&it.geometry), capacity).unwrap();
+    let mut table = vec![0; plan.table_bytes()];
+    // All blocks of the pool in steps of 30 pages.
+    let groups = [ImportGroup::new(it.group, &blocks, &pages)];
+    let span = PromptSpan::new(Tokens::new(u64::from(BLOCKS) * 8 - 3), Recurrence::None).unwrap();
+    let mut plans = 0;
+    let count = allocations(|| {
+        let mut progress = LiftProgress::default();
+        while !progress.is_finished() {
+            plan.clear();
+            let import = Import { span, groups: &groups };
+            plan.lift_within(&import, TailRows::ExactZeroed, &mut progress, &mut Bytes::new(30 * 512))
+                .unwrap();
+            plan.encode(STAGING, &mut table).unwrap();
+            plans += 1;
+        }
+    });
+    assert_eq!((count, plans), (0, BLOCKS.div_ceil(30)));
+}
+
+#[test]
+fn imports_that_landed_allocate_nothing_however_many_share_a_prefix() {
+    let (geometry, [tail, all]) = geometry(PagedLift::All);
+    let mut plan = RestorePlan::new(geometry, PlanCapacity { jobs: 1, list_entries: 0 }).unwrap();
+    let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
+    let span = PromptSpan::new(Tokens::new(100), Recurrence::None).unwrap();
+    let groups = [ImportGroup::landed(tail, &pages), ImportGroup::landed(all, &pages)];
+    let count = allocations(|| {
+        for _ in 0..10 {
+            plan.lift(&Import { span, groups: &groups }, TailRows::Whole).unwrap();
+        }
+    });
+    assert_eq!((count, plan.jobs()), (0, 0));
+}
+
+#[test]
+fn row_lists_and_maps_of_parts_allocate_nothing() {
+    let it = Unequal::new();
+    let capacity = RowCapacity { jobs: 2, changes: 64 };
+    let mut lists = RowPlan::<DeviceToDevice>::new(Arc::clone(&it.geometry), capacity).unwrap();
+    let mut mirror = MirrorPlan::new(Arc::clone(&it.geometry), capacity).unwrap();
+    let mut table = vec![0; mirror.table_bytes()];
+    let count = allocations(|| {
+        for round in 0..20 {
+            lists.clear_bindings();
+            lists.gather_rows(it.compact, RowBinding::new(0x1000, 16)).unwrap();
+            lists.encode(STAGING, &mut table).unwrap();
+            mirror.clear_bindings();
+            mirror.bind(it.group, RowBinding::new(0x1000, 16)).unwrap();
+            for id in 0..32 {
+                let page = (PageId::new(id), Rows::ZERO);
+                let block = (HostBlockId::new(id / 2 + round), Rows::new(id % 2 * 8));
+                mirror.page_map_mut().map_rows(it.group, page, block).unwrap();
+            }
+            mirror.encode(STAGING, &mut table).unwrap();
+            mirror.staged();
+            for id in 0..32 {
+                mirror.page_map_mut().unmap(it.group, PageId::new(id)).unwrap();
+            }
+        }
+    });
+    assert_eq!(count, 0);
+}
+
+#[test]
+fn digests_allocate_nothing() {
+    let it = Unequal::new();
+    let capacity = PlanCapacity { jobs: 4, list_entries: 100 };
+    let mut plan = DigestPlan::new(Arc::clone(&it.geometry), capacity).unwrap();
+    let mut table = vec![0; plan.table_bytes()];
+    let pages: Vec<PageId> = (0..100).map(PageId::new).collect();
+    let count = allocations(|| {
+        for _ in 0..10 {
+            plan.clear();
+            plan.device(it.digest, &pages, 795).unwrap();
+            plan.encode(STAGING, &mut table).unwrap();
         }
     });
     assert_eq!(count, 0);

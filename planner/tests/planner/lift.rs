@@ -2,117 +2,17 @@
 
 use std::sync::Arc;
 
-use pagelift_planner::geometry::{Geometry, Lift, PagedLift};
-use pagelift_planner::id::{HostBlockId, PageId};
-use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
+use pagelift_planner::geometry::{Geometry, PagedLift};
+use pagelift_planner::import::{Import, ImportGroup};
 use pagelift_planner::layout::{PagedLayout, Segment};
 use pagelift_planner::plan::{Plan as _, PlanCapacity, RestorePlan, TailRows};
-use pagelift_planner::quantity::Tokens;
 use proptest::prelude::*;
 
 use crate::support::decode::{self, Move, checked_moves, merged};
 use crate::support::fixed::{DEVICE, HOST, One, hybrid, import, prompt};
-use crate::support::random::{GroupModel, Rng, World};
+use crate::support::imports::{MODES, RandomImport};
+use crate::support::random::{Rng, World};
 use crate::support::{bytes, encoded, hosts, pages};
-
-const MODES: [TailRows; 3] = [TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed];
-
-/// One group's lists, ours.
-struct Lists {
-    group: usize,
-    blocks: Vec<HostBlockId>,
-    pages: Vec<PageId>,
-}
-
-/// Rows `first..end` of one pair of blocks, or zeros.
-fn rows_of(
-    group: &GroupModel,
-    block: HostBlockId,
-    page: PageId,
-    rows: std::ops::Range<u32>,
-    zero: bool,
-    moves: &mut Vec<Move>,
-) {
-    for layer in 0..group.layers {
-        for (segment, &bytes) in group.row_bytes.iter().enumerate() {
-            for row in rows.clone() {
-                let to = group.device.row(layer, page.get(), segment, row);
-                let from = (!zero).then(|| group.host.row(layer, block.get(), segment, row));
-                moves.push(Move { to, from, bytes: u64::from(bytes) });
-            }
-        }
-    }
-}
-
-/// What an import must move, row by row.
-fn model(group: &GroupModel, lists: &Lists, span: PromptSpan, mode: TailRows, moves: &mut Vec<Move>) {
-    let all = 0..group.rows;
-    match group.lift {
-        Lift::None => {}
-        Lift::State => rows_of(group, lists.blocks[0], lists.pages[0], all, false, moves),
-        Lift::Tail | Lift::All => {
-            let tail_page = span.resume_at().get() / group.slots();
-            if group.lift == Lift::All {
-                for index in 0..tail_page as usize {
-                    rows_of(group, lists.blocks[index], lists.pages[index], all.clone(), false, moves);
-                }
-            }
-            let (block, page) = (lists.blocks[tail_page as usize], *lists.pages.last().unwrap());
-            let tokens = span.imported().get() - tail_page * group.slots();
-            let complete = (tokens / u64::from(group.tokens_per_row)) as u32;
-            match mode {
-                TailRows::Whole if tokens > 0 => rows_of(group, block, page, all, false, moves),
-                TailRows::Whole => {}
-                TailRows::Exact => rows_of(group, block, page, 0..complete, false, moves),
-                TailRows::ExactZeroed => {
-                    rows_of(group, block, page, 0..complete, false, moves);
-                    rows_of(group, block, page, complete..group.rows, true, moves);
-                }
-            }
-        }
-    }
-}
-
-/// A prompt whose blocks all fit, if there is one.
-fn random_span(rng: &mut Rng, tokens: u64) -> PromptSpan {
-    let prompt = Tokens::new(1 + rng.below(tokens));
-    match rng.below(3) {
-        0 => PromptSpan::new(prompt, Recurrence::None).unwrap(),
-        1 => PromptSpan::new(prompt, Recurrence::State).unwrap(),
-        _ => {
-            let resume = rng.below(prompt.get());
-            let imported = resume + rng.below(2);
-            PromptSpan::explicit(prompt, Tokens::new(imported), Tokens::new(resume)).unwrap()
-        }
-    }
-}
-
-/// Lists with ids that nobody used yet; `None` where the pools have too few left.
-fn random_lists(
-    rng: &mut Rng,
-    world: &World,
-    span: PromptSpan,
-    free_blocks: &mut Vec<u32>,
-    free_pages: &mut Vec<u32>,
-) -> Option<Vec<Lists>> {
-    let mut lists = Vec::new();
-    for group in rng.order(world.groups.len() as u32) {
-        let model = &world.groups[group as usize];
-        let endpoints = (span.resume_at().get() / model.slots() + 1) as usize;
-        let (blocks, pages) = match model.lift {
-            Lift::Tail => (endpoints, 1),
-            Lift::All => (endpoints, endpoints),
-            Lift::State => (1, 1),
-            Lift::None if rng.below(2) == 0 => continue,
-            Lift::None => (rng.below(3) as usize, rng.below(3) as usize),
-        };
-        let take = |free: &mut Vec<u32>, count: usize| Some(free.split_off(free.len().checked_sub(count)?));
-        let blocks = hosts(&take(free_blocks, blocks)?);
-        let pages = self::pages(&take(free_pages, pages)?);
-        lists.push(Lists { group: group as usize, blocks, pages });
-    }
-    Some(lists)
-}
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
@@ -126,17 +26,11 @@ proptest! {
         let mut moves = Vec::new();
         for _ in 0..imports {
             let mode = rng.pick(&MODES);
-            let span = random_span(&mut rng, 60);
-            let lists = random_lists(&mut rng, &world, span, &mut free_blocks, &mut free_pages);
-            let Some(lists) = lists else { break };
-            let groups: Vec<ImportGroup<'_>> = lists
-                .iter()
-                .map(|lists| world.groups[lists.group].key.lists(&lists.blocks, &lists.pages))
-                .collect();
-            plan.lift(&Import { span, groups: &groups }, mode).unwrap();
-            for lists in &lists {
-                model(&world.groups[lists.group], lists, span, mode, &mut moves);
-            }
+            let import = RandomImport::new(&mut rng, &world, &mut free_blocks, &mut free_pages);
+            let Some(import) = import else { break };
+            let groups = import.groups(&world);
+            plan.lift(&Import { span: import.span, groups: &groups }, mode).unwrap();
+            import.model(&world, mode, &mut moves);
         }
         let copied: u64 = moves.iter().filter(|piece| piece.from.is_some()).map(|piece| piece.bytes).sum();
         prop_assert_eq!(bytes(&plan), copied);

@@ -7,12 +7,18 @@
 )]
 
 mod aliasing;
+mod digest;
+mod gather;
 mod lift;
 mod mirror;
 mod page_map;
+mod progress;
 mod refusals;
+mod regions;
+mod row_lists;
 mod seal;
 mod specs;
 mod support;
+mod unequal;
 mod words;
 mod worked_numbers;

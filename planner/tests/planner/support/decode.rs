@@ -189,3 +189,63 @@ pub fn checked_moves(geometry: &Geometry, table: &[u8]) -> Vec<Move> {
     }
     merged(units.into_iter().flat_map(|unit| unit.moves).collect())
 }
+
+/// One run of bytes that a digest reads, and what it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Read {
+    pub layer: u32,
+    pub segment: u32,
+    pub row: u32,
+    /// Bytes of the row before it.
+    pub column: u64,
+    pub address: u64,
+    pub bytes: u64,
+}
+
+/// What each job of a table of digests reads, checked against the counts that jobs and header state.
+pub fn reads(geometry: &Geometry, table: &[u8]) -> Vec<Vec<Read>> {
+    let head = header(table);
+    assert_eq!((head.version, head.changes), (abi::VERSION, 0));
+    assert_eq!(head.indices_at as usize, HEADER_BYTES + head.jobs as usize * PAGE_JOB_BYTES);
+    let mut units = 0;
+    let jobs = (0..head.jobs as usize).map(|job| {
+        let word = |field: usize| u32_at(table, HEADER_BYTES + job * PAGE_JOB_BYTES + field * 4);
+        let [route, before, source, count] = [0, 1, 2, 3].map(word);
+        let [source_row, logical, rows, flags] = [4, 5, 6, 7].map(word);
+        assert_eq!((before, source_row), (units, 0), "units before, first row of job {job}");
+        assert_eq!(flags & !abi::job::LIST, 0, "unknown flags");
+        let listed = flags & abi::job::LIST != 0;
+        let blocks = (0..if listed { count } else { 1 }).map(|i| match listed {
+            true => u32_at(table, head.indices_at as usize + (source + i) as usize * 8),
+            false => source,
+        });
+        let route = geometry.routes()[route as usize];
+        let mut reads = Vec::new();
+        for (block, first) in blocks.zip((logical..).step_by(rows as usize)) {
+            for layer in 0..route.layers {
+                for segment in route.first_segment..route.first_segment + route.segments {
+                    let pair = geometry.segments()[segment as usize];
+                    assert_ne!(pair.rows_log2, abi::CONTIGUOUS, "each row begins a word of its own");
+                    assert!(pair.row_bytes << pair.rows_log2 <= abi::UNIT_BYTES);
+                    units += rows.div_ceil(1 << pair.rows_log2);
+                    let start = block_address(geometry, &route.source, layer, block, pair.source_base);
+                    reads.extend((0..rows).map(|row| Read {
+                        layer,
+                        segment: pair.destination_base,
+                        row: first + row,
+                        column: pair.destination_offset,
+                        address: start + pair.source_offset + u64::from(row) * u64::from(pair.source_stride),
+                        bytes: u64::from(pair.row_bytes),
+                    }));
+                    let width = u64::from(pair.width);
+                    assert!((start + pair.source_offset).is_multiple_of(width), "accesses of {width} bytes");
+                    assert!(u64::from(pair.source_stride | pair.row_bytes).is_multiple_of(width));
+                }
+            }
+        }
+        reads
+    });
+    let jobs = jobs.collect();
+    assert_eq!(head.units, units, "units of the header");
+    jobs
+}

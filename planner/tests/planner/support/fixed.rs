@@ -6,7 +6,9 @@ use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId, PoolId};
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::{PagedLayout, StateLayout, StatePart};
-use pagelift_planner::plan::{PlanCapacity, RestorePlan};
+use pagelift_planner::plan::{
+    DeviceToDevice, DeviceToHost, Direction, HostToDevice, PagePlan, PlanCapacity, RestorePlan,
+};
 use pagelift_planner::quantity::Tokens;
 
 pub const HOST: u64 = 0x10_0000_0000;
@@ -84,13 +86,22 @@ pub struct One {
 
 impl One {
     pub fn new(layout: &PagedLayout, layers: u32, blocks: u32, pages: u32, lift: PagedLift) -> Self {
-        let page = layout.page_bytes().get();
-        let stride = u64::from(layers) * page;
+        Self::between((layout, blocks), (layout, pages), layers, lift)
+    }
+
+    /// A group whose host blocks and pages look different.
+    pub fn between(
+        (on_host, blocks): (&PagedLayout, u32),
+        (on_device, pages): (&PagedLayout, u32),
+        layers: u32,
+        lift: PagedLift,
+    ) -> Self {
+        let stride = |layout: &PagedLayout| u64::from(layers) * layout.page_bytes().get();
         let mut builder = GeometryBuilder::new();
-        let host = pool(&mut builder, Memory::Host, blocks, u64::from(blocks) * stride);
-        let device = pool(&mut builder, Memory::Device, pages, u64::from(pages) * stride);
-        let host = layers_outermost(host, 0, layers, blocks, layout);
-        let device = blocks_outermost(device, layers, stride, layout);
+        let host = pool(&mut builder, Memory::Host, blocks, u64::from(blocks) * stride(on_host));
+        let device = pool(&mut builder, Memory::Device, pages, u64::from(pages) * stride(on_device));
+        let host = layers_outermost(host, 0, layers, blocks, on_host);
+        let device = blocks_outermost(device, layers, stride(on_device), on_device);
         let group = builder.group(paged("main", layers, lift, host, device)).unwrap();
         Self { geometry: Arc::new(builder.build().unwrap()), group }
     }
@@ -154,5 +165,78 @@ impl Three {
             ImportGroup::new(self.all, all.0, all.1),
             ImportGroup::new(self.state, state.0, state.1),
         ]
+    }
+}
+
+/// A paged group, another one and a state in both pools, with every way between its pages; blocks of 4 rows of 16 bytes.
+pub struct Ways {
+    pub geometry: Arc<Geometry>,
+    pub main: GroupKey<Paged>,
+    pub other: GroupKey<Paged>,
+    pub state: GroupKey<State>,
+    pub down: RouteKey<HostToDevice, Paged>,
+    pub up: RouteKey<DeviceToHost, Paged>,
+    /// Inside the device pool, of the first group and of the other.
+    pub across: RouteKey<DeviceToDevice, Paged>,
+    pub other_across: RouteKey<DeviceToDevice, Paged>,
+    /// To a buffer of 4 pages at `BUFFER`, and back.
+    pub out: RouteKey<DeviceToDevice, Paged>,
+    pub back: RouteKey<DeviceToDevice, Paged>,
+    /// Into the first half of the same blocks: pages of 2 rows.
+    pub halves: RouteKey<DeviceToDevice, Paged>,
+}
+
+pub const BUFFER: u64 = 0x7100_0000_0000;
+
+impl Ways {
+    /// Blocks of host and device.
+    pub const BLOCKS: u32 = 8;
+
+    pub fn new() -> Self {
+        let layout = |rows| PagedLayout::builder(rows).segment("row", 16).build().unwrap();
+        let mut builder = GeometryBuilder::new();
+        let [host, device] =
+            [Memory::Host, Memory::Device].map(|memory| pool(&mut builder, memory, Self::BLOCKS, 64 * 8));
+        let region = [Region::new(BUFFER, 64 * 4)];
+        let buffer = builder.pool(PoolSpec::new("buffer", Memory::Device, 4, &region)).unwrap();
+        let at = |pool, base, rows| SideSpec::packed(pool, &[base], &[0], 64, layout(rows));
+        let mut group = |name| {
+            let group = paged(name, 1, PagedLift::Tail, at(host, HOST, 4), at(device, DEVICE, 4));
+            builder.group(group).unwrap()
+        };
+        let (main, other) = (group("main"), group("other"));
+        let state = StateLayout::new(&[StatePart::new("conv", 48)], None).unwrap();
+        let state_at = |pool, base| Some(SideSpec::packed(pool, &[base], &[0], 64, state.clone()));
+        let state = GroupSpec::<State> {
+            name: "state".into(),
+            layers: 1,
+            landing: Landing::Device,
+            lift: StateLift::None,
+            host: state_at(host, HOST),
+            device: state_at(device, DEVICE),
+        };
+        let state = builder.group(state).unwrap();
+        let side = |builder: &GeometryBuilder, group, memory| builder.main_side(group, memory).unwrap();
+        let (host, pages) = (side(&builder, main, Memory::Host), side(&builder, main, Memory::Device));
+        let other_pages = side(&builder, other, Memory::Device);
+        let buffer = builder.side(main, &at(buffer, BUFFER, 4)).unwrap();
+        let half_pages = builder.side(main, &at(device, DEVICE, 2)).unwrap();
+        Self {
+            down: builder.route(host, pages).unwrap(),
+            up: builder.route(pages, host).unwrap(),
+            across: builder.route(pages, pages).unwrap(),
+            other_across: builder.route(other_pages, other_pages).unwrap(),
+            out: builder.route(pages, buffer).unwrap(),
+            back: builder.route(buffer, pages).unwrap(),
+            halves: builder.route(pages, half_pages).unwrap(),
+            geometry: Arc::new(builder.build().unwrap()),
+            main,
+            other,
+            state,
+        }
+    }
+
+    pub fn plan<D: Direction>(&self) -> PagePlan<D> {
+        PagePlan::new(Arc::clone(&self.geometry), PlanCapacity::default()).unwrap()
     }
 }

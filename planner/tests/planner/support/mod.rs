@@ -2,6 +2,7 @@
 
 pub mod decode;
 pub mod fixed;
+pub mod imports;
 pub mod random;
 
 use pagelift_planner::id::{HostBlockId, PageId, Ticket};
