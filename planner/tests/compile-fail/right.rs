@@ -2,12 +2,16 @@
 #![deny(unused_must_use)]
 #![allow(dead_code)]
 
-use pagelift_planner::geometry::{GroupKey, GroupSpec, Paged, PagedLift, State, StateLift};
+use pagelift_planner::geometry::{
+    CompactRouteKey, DigestKey, GeometryBuilder, GroupKey, GroupSpec, Paged, PagedLift, RouteKey, SideKey, State, StateLift,
+};
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::lifecycle::{OpenPage, SealedPage};
-use pagelift_planner::plan::{WriteBackPlan, MirrorPlan, RestorePlan, RowBinding, TailRows};
+use pagelift_planner::plan::{
+    DeviceToDevice, DigestPlan, HostToDevice, MirrorPlan, RestorePlan, RowBinding, RowPlan, TailRows, WriteBackPlan,
+};
 use pagelift_planner::quantity::Rows;
 
 fn ids<'a>(main: GroupKey<Paged>, blocks: &'a [HostBlockId], pages: &'a [PageId]) -> ImportGroup<'a> {
@@ -45,6 +49,34 @@ fn restore(plan: &mut RestorePlan, import: &Import<'_>) {
 
 fn seal(page: OpenPage) -> Option<SealedPage> {
     page.seal().ok()
+}
+
+fn routes(builder: &mut GeometryBuilder, from: SideKey<Paged>, to: SideKey<Paged>) {
+    let _: Option<RouteKey<HostToDevice, Paged>> = builder.route(from, to).ok();
+    let _ = builder.compact_route::<DeviceToDevice, _>(from, to);
+    let _ = builder.digest(from);
+}
+
+fn gather(plan: &mut RestorePlan, down: RouteKey<HostToDevice, Paged>, blocks: &[HostBlockId], pages: &[PageId]) {
+    let _ = plan.gather(down, blocks, pages);
+    let _ = plan.zero(down, PageId::new(0), Rows::new(0), Rows::new(1));
+}
+
+fn gather_states(plan: &mut RestorePlan, down: RouteKey<HostToDevice, State>) {
+    let _ = plan.gather(down, &[HostBlockId::new(0)], &[PageId::new(0)]);
+}
+
+fn spill(plan: &mut WriteBackPlan, main: GroupKey<Paged>, pages: &[PageId], blocks: &[HostBlockId]) {
+    let _ = plan.spill(main, pages, blocks);
+}
+
+fn gather_rows(plan: &mut RowPlan<DeviceToDevice>, compact: CompactRouteKey<DeviceToDevice, Paged>) {
+    let _ = plan.gather_rows(compact, RowBinding::new(8, 1));
+}
+
+fn digest(plan: &mut DigestPlan, side: DigestKey<Paged>, blocks: &[HostBlockId], pages: &[PageId]) {
+    let _ = plan.host(side, blocks, 1);
+    let _ = plan.device(side, pages, 1);
 }
 
 fn main() {}
