@@ -11,21 +11,21 @@
 //! | stage the plan, launch it, ask whether it is done | [`launcher::Launcher`] |
 //! | run the kernels | [`backends`] |
 //!
-//! # Example
+//! # Lifting a block
 //! One block of 16 rows is lifted into a page; only the 3 imported rows are copied.
 //! ```
 //! use std::sync::Arc;
+//! use pagelift::backends::Cpu;
 //! use pagelift::geometry::*;
 //! use pagelift::id::{HostBlockId, PageId};
 //! use pagelift::import::*;
-//! use pagelift::layout::PagedLayout;
 //! use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
+//! use pagelift::layout::PagedLayout;
 //! use pagelift::memory::Registry;
 //! use pagelift::plan::{PlanCapacity, RestorePlan, TailRows};
 //! use pagelift::quantity::Tokens;
-//! use pagelift::backends::Cpu;
 //!
-//! // Pools: four host blocks and one page.
+//! // Memory: four host blocks and one page of 16 rows.
 //! let layout = PagedLayout::mla_bf16(16)?;
 //! let page_bytes = layout.page_bytes().get();
 //! let backend = Cpu::new()?;
@@ -35,17 +35,17 @@
 //! memory.bytes_mut(host).expect("ours").fill(7);
 //!
 //! // Geometry: one group of one layer.
-//! let (host, slab) = (memory.region(host).expect("ours"), memory.region(slab).expect("ours"));
+//! let regions = [host, slab].map(|id| memory.region(id).expect("ours"));
 //! let mut builder = GeometryBuilder::new();
-//! let blocks = builder.pool(PoolSpec::new("host", Memory::Host, 4, &[host]))?;
-//! let pages = builder.pool(PoolSpec::new("slab", Memory::Device, 1, &[slab]))?;
+//! let blocks = builder.pool(PoolSpec::new("host", Memory::Host, 4, &[regions[0]]))?;
+//! let pages = builder.pool(PoolSpec::new("slab", Memory::Device, 1, &[regions[1]]))?;
 //! let main = builder.group(GroupSpec::<Paged> {
 //!     name: "main".into(),
 //!     layers: 1,
 //!     landing: Landing::Host,
 //!     lift: PagedLift::Tail,
-//!     host: Some(SideSpec::packed(blocks, &[host.address()], &[0], page_bytes, layout.clone())),
-//!     device: Some(SideSpec::packed(pages, &[slab.address()], &[0], page_bytes, layout)),
+//!     host: Some(SideSpec::packed(blocks, &[regions[0].address()], &[0], page_bytes, layout.clone())),
+//!     device: Some(SideSpec::packed(pages, &[regions[1].address()], &[0], page_bytes, layout)),
 //! })?;
 //! let geometry = Arc::new(builder.build()?);
 //!
@@ -61,8 +61,98 @@
 //! let ticket = launcher.stage(&memory, &mut plan)?;
 //! launcher.launch(&mut memory)?;
 //! assert!(matches!(launcher.state(ticket), TicketState::Done(_)));
+//!
+//! let page = memory.bytes(slab).expect("ours");
+//! let (lifted, others) = page.split_at(3 * 1152);
+//! assert!(lifted.iter().all(|&byte| byte == 7) && others.iter().all(|&byte| byte == 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Mirroring rows, and states
+//! What a step wrote is read on the device: its slot mapping says which rows. A launcher takes plans of one type; several
+//! launchers may share one backend, for `&Cpu` is a [`Backend`](backends::Backend) too.
+//! ```
+//! use pagelift::launcher::Report;
+//! use pagelift::layout::{StateLayout, StatePart};
+//! use pagelift::plan::{MirrorPlan, RowBinding, RowCapacity, WriteBackPlan};
+//! # use std::sync::Arc;
+//! # use pagelift::backends::Cpu;
+//! # use pagelift::geometry::*;
+//! # use pagelift::id::{HostBlockId, PageId};
+//! # use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
+//! # use pagelift::layout::PagedLayout;
+//! # use pagelift::memory::Registry;
+//! # use pagelift::plan::PlanCapacity;
+//! # let backend = Cpu::new()?;
+//! # let mut memory = Registry::new();
+//! # let mut builder = GeometryBuilder::new();
+//! # let (rows, state) = (PagedLayout::builder(16).segment("kv", 64).build()?, StateLayout::new(&[StatePart::new("ssm", 1024)], None)?);
+//! # let mut pool = |name: &str, place, blocks: u32| -> Result<_, pagelift::Error> {
+//! #     let id = memory.allocate(&backend, place, u64::from(blocks) * 1024)?;
+//! #     let region = memory.region(id).expect("ours");
+//! #     Ok((id, builder.pool(PoolSpec::new(name, place, blocks, &[region]))?, [region.address()]))
+//! # };
+//! # let (host, blocks, host_at) = pool("host", Memory::Host, 4)?;
+//! # let (slab, pages, slab_at) = pool("slab", Memory::Device, 4)?;
+//! # let (state_host, state_blocks, state_host_at) = pool("states", Memory::Host, 2)?;
+//! # let (state_slab, state_pages, state_slab_at) = pool("state slab", Memory::Device, 2)?;
+//! # let main = builder.group(GroupSpec::<Paged> {
+//! #     name: "main".into(), layers: 1, landing: Landing::Host, lift: PagedLift::Tail,
+//! #     host: Some(SideSpec::packed(blocks, &host_at, &[0], 1024, rows.clone())),
+//! #     device: Some(SideSpec::packed(pages, &slab_at, &[0], 1024, rows)),
+//! # })?;
+//! # let ssm = builder.group(GroupSpec::<State> {
+//! #     name: "ssm".into(), layers: 1, landing: Landing::Host, lift: StateLift::State,
+//! #     host: Some(SideSpec::packed(state_blocks, &state_host_at, &[0], 1024, state.clone())),
+//! #     device: Some(SideSpec::packed(state_pages, &state_slab_at, &[0], 1024, state)),
+//! # })?;
+//! # let geometry = Arc::new(builder.build()?);
+//! // Pages of 16 rows of 64 bytes. The slot mapping has room for four tokens.
+//! let slots = memory.allocate(&backend, Memory::Device, 4 * 8)?;
+//! let mut plan = MirrorPlan::new(Arc::clone(&geometry), RowCapacity::default())?;
+//! let mut launcher = Launcher::bind(&backend, &memory, &mut plan, LauncherOptions::default())?;
+//! plan.bind(main, RowBinding::new(memory.region(slots).expect("ours").address(), 4))?;
+//! plan.page_map_mut().map(main, PageId::new(2), HostBlockId::new(1))?;
+//! let ticket = launcher.stage(&memory, &mut plan)?;
+//!
+//! // The step writes rows 5 and 6 of page 2, and says so. Page 3 has no mirror, and -1 is padding.
+//! memory.bytes_mut(slab).expect("ours")[(2 * 16 + 5) * 64..][..2 * 64].fill(9);
+//! for (entry, slot) in [2 * 16 + 5, 2 * 16 + 6, 3 * 16, -1_i64].into_iter().enumerate() {
+//!     memory.bytes_mut(slots).expect("ours")[entry * 8..][..8].copy_from_slice(&slot.to_le_bytes());
+//! }
+//! launcher.launch(&mut memory)?;
+//! assert_eq!(launcher.state(ticket), TicketState::Done(Report { rows: 2, skipped: 2, bad: 0 }));
+//! let mirrored = &memory.bytes(host).expect("ours")[16 * 64..][5 * 64..][..2 * 64];
+//! assert!(mirrored.iter().all(|&byte| byte == 9));
+//!
+//! // A recurrent state is written back whole.
+//! memory.bytes_mut(state_slab).expect("ours").fill(8);
+//! let mut plan = WriteBackPlan::new(geometry, PlanCapacity::default())?;
+//! let mut launcher = Launcher::bind(&backend, &memory, &mut plan, LauncherOptions::default())?;
+//! plan.checkpoint(ssm, PageId::new(1), HostBlockId::new(0))?;
+//! launcher.stage(&memory, &mut plan)?;
+//! launcher.launch(&mut memory)?;
+//! assert!(memory.bytes(state_host).expect("ours")[..1024].iter().all(|&byte| byte == 8));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # An engine's own memory
+//! Pools need not be allocated here. [`Buffer::adopt`](backends::Buffer::adopt) takes memory that an engine made and will
+//! free, and [`Registry::adopt`](memory::Registry::adopt) registers it:
+//! ```
+//! use pagelift::{backends::Buffer, geometry::Memory, memory::Registry};
+//! let mut slab = vec![0_u8; 1 << 16];
+//! let mut memory = Registry::new();
+//! // SAFETY: (1) the slab outlives the registry, and (2) is not touched but through it.
+//! let buffer = unsafe { Buffer::adopt(slab.as_mut_ptr(), slab.len()) }.expect("not null");
+//! let region = memory.adopt(Memory::Host, buffer)?;
+//! assert_eq!(memory.region(region).map(|region| region.bytes()), Some(1 << 16));
+//! drop(memory);
+//! drop(slab);
+//! # Ok::<(), pagelift::Error>(())
+//! ```
+//!
+//! A whole engine loop in small is `examples/rust_engine.rs`.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code, reason = "what runs kernels touches raw memory; everything above it is checked")]
