@@ -16,11 +16,11 @@ pub const SPECULATIVE_TOKENS: u64 = 1 << 10;
 /// Layers of a pool or group.
 pub const LAYERS: u64 = 1 << 16;
 /// Blocks of a pool: ids are 32 bits wide in the tables, and −1 means 'none'.
-pub const BLOCKS: u64 = 1 << 24;
+pub const BLOCKS: u64 = 1 << 20;
 /// Extents of all pools together: each is an allocation of its own.
 pub const EXTENTS: u64 = 1 << 14;
 /// Pages of all pools together, one a layer and block: each is compared on its own.
-pub const PAGES: u64 = 1 << 26;
+pub const PAGES: u64 = 1 << 24;
 /// Bytes of a page: one layer's part of one block.
 pub const PAGE_BYTES: u64 = 1 << 30;
 /// Bytes between two blocks of a pool that keeps blocks outermost.
@@ -30,7 +30,7 @@ pub const ROW_PADDING: u64 = 1 << 30;
 /// Pools or groups of a manifest.
 pub const ITEMS: u64 = 1 << 10;
 /// Segments of a layout, or parts of a state.
-pub const SEGMENTS: u64 = 1 << 12;
+pub const SEGMENTS: u64 = 1 << 10;
 /// Heads, dimensions and widths of a layout.
 pub const DIMENSION: u64 = 1 << 20;
 /// Taps of a convolution.
@@ -38,6 +38,6 @@ pub const CONV_KERNEL: u64 = 1 << 10;
 /// Rows of all segments, layers and blocks of the import: each has contents of its own.
 pub const ROWS: u64 = 1 << 26;
 /// Layers and extents of all groups, multiplied: each pair has an address in the geometry's tables.
-pub const ADDRESSES: u64 = 1 << 22;
-/// Bytes of all pools and of the producer's side together.
+pub const ADDRESSES: u64 = 1 << 20;
+/// Bytes of all pools together.
 pub const TOTAL_BYTES: u64 = 1 << 40;

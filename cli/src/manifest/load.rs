@@ -43,8 +43,6 @@ pub struct Footprint {
     pub host: u64,
     /// Bytes of all device pools.
     pub device: u64,
-    /// Bytes of the producer's copy of what it hands over.
-    pub producer: u64,
     /// Bytes that come with them: what allocations are rounded up by, ids, and what is known of each row.
     pub bookkeeping: u64,
     /// Bytes of the largest page.
@@ -55,8 +53,7 @@ impl Footprint {
     /// All of it: what a machine without a GPU needs.
     #[must_use]
     pub const fn total(&self) -> u64 {
-        let pools = self.host.saturating_add(self.device);
-        pools.saturating_add(self.producer).saturating_add(self.bookkeeping)
+        self.host.saturating_add(self.device).saturating_add(self.bookkeeping)
     }
 }
 
@@ -178,7 +175,7 @@ impl Manifest {
         let extents = total(|pool| pool.extents().into());
         no_more("the extents of all pools", extents, limits::EXTENTS).at("pools")?;
         no_more("layers × blocks of all pools", total(Pool::pages), limits::PAGES).at("pools")?;
-        let what = "the bytes that the pools and the producer hold";
+        let what = "the bytes of all pools";
         no_more(what, self.footprint().total(), limits::TOTAL_BYTES).at("pools")?;
         let (mut rows, mut addresses) = (0, 0);
         for group in &self.groups {
@@ -237,6 +234,16 @@ impl Manifest {
         self.spare.get(pool.index).map_or(&[], Vec::as_slice)
     }
 
+    /// Bytes that the producer hands over.
+    #[must_use]
+    pub fn handed_over(&self) -> u64 {
+        let of_group = |group: &Group| {
+            let layer = group.shape.page_bytes(0).saturating_mul(group.received_blocks(&self.span));
+            layer.saturating_mul(group.layers.into())
+        };
+        self.groups.iter().map(of_group).fold(0, u64::saturating_add)
+    }
+
     /// Bytes that a run takes. Sane manifests may still ask for more memory than a machine has; who allocates should
     /// compare this with what is there.
     #[must_use]
@@ -244,10 +251,6 @@ impl Manifest {
         let sum = |bytes: &mut dyn Iterator<Item = u64>| bytes.fold(0, u64::saturating_add);
         let in_memory = |memory: Memory| {
             sum(&mut self.pools.iter().filter(|pool| pool.memory == memory).map(|pool| pool.bytes()))
-        };
-        let handed_over = |group: &Group| {
-            let layer = group.shape.page_bytes(0).saturating_mul(group.received_blocks(&self.span));
-            layer.saturating_mul(group.layers.into())
         };
         let rows = |group: &Group| {
             let rows = |(_, needed): (&Side, u64)| needed.saturating_mul(group.shape.rows.into());
@@ -261,7 +264,6 @@ impl Manifest {
         Footprint {
             host: in_memory(Memory::Host),
             device: in_memory(Memory::Device),
-            producer: sum(&mut self.groups.iter().map(handed_over)),
             bookkeeping,
             largest_page: self.pools.iter().map(|pool| pool.page_bytes).max().unwrap_or(0),
         }

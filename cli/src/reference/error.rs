@@ -62,14 +62,6 @@ pub enum ReferenceError {
         /// The group that uses it now.
         group: String,
     },
-    /// The producer's side does not fit into memory.
-    #[error("cannot allocate {bytes} bytes for the producer's side of group `{group}`")]
-    OutOfMemory {
-        /// The group.
-        group: String,
-        /// Bytes that are needed.
-        bytes: u64,
-    },
     /// The memory handed in is not as large as the manifest says.
     #[error("extent {extent} of pool `{pool}` should have {expected} bytes, but {found} were given")]
     ExtentSize {

@@ -127,23 +127,24 @@ impl<'m> Model<'m> {
         Some(Page { group, rows: used.rows.get(first..first.checked_add(rows)?)? })
     }
 
-    /// The producer's block at a position of the request arrives, with all its rows. `put` receives the bytes.
+    /// The producer's first blocks of the request arrive, with all their rows. `put` receives the bytes.
     ///
     /// # Errors
     ///
-    /// If the producer has no such block, the destination is not the group's to use, or `put` fails.
+    /// If the producer has fewer blocks, a destination is not the group's to use, or `put` fails.
     pub fn land<E: From<ReferenceError>>(
         &mut self,
-        producer: &Producer<'_>,
+        producer: Producer<'_>,
         group: &Group,
-        position: u64,
-        (memory, block): (Memory, u32),
+        (memory, blocks): (Memory, &[u32]),
         put: impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let first = position.saturating_mul(group.shape.rows.into());
-        let rows = self.rows(group, memory, block)?;
-        rows.iter_mut().zip(first..).for_each(|(slot, row)| *slot = Row::Produced { row });
-        producer.land(group, position, side(group, memory)?, block, put)
+        for (position, block) in (0..).zip(blocks) {
+            let first = u64::saturating_mul(position, group.shape.rows.into());
+            let rows = self.rows(group, memory, *block)?;
+            rows.iter_mut().zip(first..).for_each(|(slot, row)| *slot = Row::Produced { row });
+        }
+        producer.land(group, side(group, memory)?, blocks, put)
     }
 
     /// A host block is lifted into a page of the GPU.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::address::{page_place, row_place};
+use super::address::{Place, page_place, row_place};
 use super::content::Contents;
 use super::error::ReferenceError;
 use crate::manifest::{Group, Manifest, Pool, Side};
@@ -48,72 +48,68 @@ impl Piece<'_> {
     }
 }
 
-/// The producer's own memory: for each group `[layers, blocks, page]`, without any padding.
-#[derive(Debug)]
+/// What the producer holds: for each group `[layers, blocks, page]`, without any padding. Its bytes follow from the
+/// seed, and are made as they are handed over.
+#[derive(Debug, Clone, Copy)]
 pub struct Producer<'m> {
     manifest: &'m Manifest,
-    groups: Vec<Vec<u8>>,
+    contents: Contents,
 }
 
+/// Bytes that are made at a time, and bytes that a thread makes of these before it asks for more.
+const BATCH: usize = 8 << 20;
+const SHARE: usize = 256 << 10;
+
 impl<'m> Producer<'m> {
-    /// Fills the producer's side; `progress` hears of every piece of work how many bytes it had.
-    ///
-    /// # Errors
-    ///
-    /// If there is not enough memory.
-    pub fn new(
-        manifest: &'m Manifest,
-        seed: u64,
-        progress: impl Fn(u64) + Sync,
-    ) -> Result<Self, ReferenceError> {
-        let contents = Contents::new(seed);
-        let produce = |group| produce(manifest, group, contents, &progress);
-        let groups = manifest.groups().iter().map(produce).collect::<Result<_, _>>()?;
-        Ok(Self { manifest, groups })
-    }
-
-    /// The block at a position of the request: one layer of it, its segments one after another.
+    /// The producer whose bytes follow from this seed.
     #[must_use]
-    pub fn page(&self, group: &Group, layer: u32, position: u64) -> Option<&[u8]> {
-        let blocks = group.received_blocks(self.manifest.span());
-        if position >= blocks || layer >= group.layers {
-            return None;
-        }
-        let bytes = group.shape.page_bytes(0);
-        let start = (u64::from(layer) * blocks + position).checked_mul(bytes)?;
-        let range = usize::try_from(start).ok()?..usize::try_from(start.checked_add(bytes)?).ok()?;
-        self.groups.get(group.index)?.get(range)
+    pub const fn new(manifest: &'m Manifest, seed: u64) -> Self {
+        Self { manifest, contents: Contents::new(seed) }
     }
 
-    /// Copies a block to its destination, which the model has checked.
+    /// Writes one layer of the block at a position of the request: its segments one after another.
+    pub fn page(self, group: &Group, layer: u32, position: u64, mut page: &mut [u8]) {
+        for (segment, shape) in group.shape.segments.iter().enumerate() {
+            let first = position.saturating_mul(group.shape.rows.into());
+            for row in (first..).take(group.shape.rows as usize) {
+                let (bytes, after) = std::mem::take(&mut page)
+                    .split_at_mut_checked(shape.row_bytes as usize)
+                    .unwrap_or((&mut [], &mut []));
+                self.contents.produced(group.index, layer, segment, row).fill(0, bytes);
+                page = after;
+            }
+        }
+    }
+
+    /// Copies the first blocks to their destinations, which the model has checked: layer by layer.
     pub(super) fn land<E: From<ReferenceError>>(
-        &self,
+        self,
         group: &Group,
-        position: u64,
         side: &Side,
-        block: u32,
+        blocks: &[u32],
         mut put: impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
+        let received = group.received_blocks(self.manifest.span());
+        if blocks.len() as u64 > received {
+            let (group, position) = (group.name.clone(), received);
+            return Err(ReferenceError::NotProduced { group, position, received }.into());
+        }
+        // At least 1, and at most `limits::PAGE_BYTES`.
+        let page_bytes = group.shape.page_bytes(0) as usize;
+        let (at_once, share) = ((BATCH / page_bytes).max(1), (SHARE / page_bytes).max(1));
+        let mut memory = vec![0; page_bytes * at_once.min(blocks.len())];
         for layer in 0..group.layers {
-            let received = group.received_blocks(self.manifest.span());
-            let page = self.page(group, layer, position).ok_or_else(|| ReferenceError::NotProduced {
-                group: group.name.clone(),
-                position,
-                received,
-            })?;
-            if side.row_padding == 0 {
-                let place = page_place(group, side, layer, block);
-                put(Piece { pool: &side.pool, extent: place.extent, offset: place.offset, bytes: page })?;
-                continue;
-            }
-            let mut rest = page;
-            for (segment, shape) in group.shape.segments.iter().enumerate() {
-                for row in 0..group.shape.rows {
-                    let (bytes, after) =
-                        rest.split_at_checked(shape.row_bytes as usize).unwrap_or((rest, &[]));
-                    let place = row_place(group, side, layer, block, segment, row);
-                    put(Piece { pool: &side.pool, extent: place.extent, offset: place.offset, bytes })?;
-                    rest = after;
+            for (number, blocks) in blocks.chunks(at_once).enumerate() {
+                let pages = memory.get_mut(..page_bytes * blocks.len()).unwrap_or_default();
+                let first = number * at_once;
+                pages.par_chunks_mut(page_bytes * share).enumerate().for_each(|(number, pages)| {
+                    let first = (first + number * share) as u64;
+                    for (position, page) in (first..).zip(pages.chunks_mut(page_bytes)) {
+                        self.page(group, layer, position, page);
+                    }
+                });
+                for (block, page) in blocks.iter().zip(pages.chunks(page_bytes)) {
+                    land_page(group, side, (layer, *block), page, &mut put)?;
                 }
             }
         }
@@ -121,38 +117,29 @@ impl<'m> Producer<'m> {
     }
 }
 
-fn produce(
-    manifest: &Manifest,
+/// Copies one layer of a block, as a whole or, where rows are padded, row by row.
+fn land_page<E>(
     group: &Group,
-    contents: Contents,
-    progress: &(impl Fn(u64) + Sync),
-) -> Result<Vec<u8>, ReferenceError> {
-    let blocks = group.received_blocks(manifest.span());
-    let page_bytes = group.shape.page_bytes(0);
-    let bytes = page_bytes.saturating_mul(blocks).saturating_mul(group.layers.into());
-    let out_of_memory = || ReferenceError::OutOfMemory { group: group.name.clone(), bytes };
-    let size = usize::try_from(bytes).map_err(|_| out_of_memory())?;
-    let page_size = usize::try_from(page_bytes).map_err(|_| out_of_memory())?;
-    let mut memory = Vec::new();
-    memory.try_reserve_exact(size).map_err(|_| out_of_memory())?;
-    memory.resize(size, 0);
-    memory.par_chunks_mut(page_size.max(1)).enumerate().for_each(|(index, page)| {
-        let (layer, position) = (index as u64 / blocks, index as u64 % blocks);
-        let mut rest = page;
-        for (segment, shape) in group.shape.segments.iter().enumerate() {
-            for row in 0..u64::from(group.shape.rows) {
-                let row = position * u64::from(group.shape.rows) + row;
-                let stream = contents.produced(group.index, layer as u32, segment, row);
-                let (bytes, after) = std::mem::take(&mut rest)
-                    .split_at_mut_checked(shape.row_bytes as usize)
-                    .unwrap_or((&mut [], &mut []));
-                stream.fill(0, bytes);
-                rest = after;
-            }
+    side: &Side,
+    (layer, block): (u32, u32),
+    page: &[u8],
+    put: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let pool: &Pool = &side.pool;
+    if side.row_padding == 0 {
+        let Place { extent, offset } = page_place(group, side, layer, block);
+        return put(Piece { pool, extent, offset, bytes: page });
+    }
+    let mut rest = page;
+    for (segment, shape) in group.shape.segments.iter().enumerate() {
+        for row in 0..group.shape.rows {
+            let (bytes, after) = rest.split_at_checked(shape.row_bytes as usize).unwrap_or((rest, &[]));
+            let Place { extent, offset } = row_place(group, side, layer, block, segment, row);
+            put(Piece { pool, extent, offset, bytes })?;
+            rest = after;
         }
-        progress(page_bytes);
-    });
-    Ok(memory)
+    }
+    Ok(())
 }
 
 /// Puts rows of a block in place, every layer and segment of them, with the bytes that `fill` gives them.

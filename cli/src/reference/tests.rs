@@ -84,16 +84,15 @@ const DEVICE: Memory = Memory::Device;
 fn run<'m>(manifest: &'m Manifest, steps: u64, mode: fn(u32) -> Copied) -> (Pools, Model<'m>) {
     let mut model = Model::new(manifest, 42);
     let mut pools = Pools::new(manifest, &model);
-    let producer = Producer::new(manifest, 42, |_| ()).unwrap();
+    let producer = Producer::new(manifest, 42);
     let span = manifest.span();
     for group in manifest.groups() {
         let (memory, blocks) = match group.landing {
             Landing::Host => (HOST, group.host_blocks()),
             Landing::Gpu => (DEVICE, group.device_pages()),
         };
-        for (position, block) in (0..group.received_blocks(span)).zip(blocks) {
-            model.land(&producer, group, position, (memory, *block), |piece| pools.put(piece)).unwrap();
-        }
+        let received = blocks.len().min(group.received_blocks(span) as usize);
+        model.land(producer, group, (memory, &blocks[..received]), |piece| pools.put(piece)).unwrap();
         for (position, page) in lifted(group, span.tail_page(), group.received_blocks(span)) {
             let block = group.host_blocks()[position as usize];
             let full = position < span.tail_page() || group.lift == Lift::State;
@@ -334,13 +333,13 @@ fn only_blocks_of_imported_and_computed_rows_are_complete() {
 fn what_breaks_the_rules_is_an_error() {
     let manifest = small("hybrid");
     let mut model = Model::new(&manifest, 1);
-    let producer = Producer::new(&manifest, 1, |_| ()).unwrap();
+    let producer = Producer::new(&manifest, 1);
     let [main, _, _, gdn, .., ple] = manifest.groups() else { panic!() };
     let ignore = |_: Piece<'_>| Ok::<_, ReferenceError>(());
     let said = |result: Result<(), ReferenceError>| result.unwrap_err().to_string();
     assert_eq!(
-        said(model.land(&producer, main, 9, (HOST, 1), ignore)),
-        "the producer hands over 5 blocks of group `main`, so there is none at position 9"
+        said(model.land(producer, main, (HOST, &[1, 2, 3, 4, 5, 6]), ignore)),
+        "the producer hands over 5 blocks of group `main`, so there is none at position 5"
     );
     assert_eq!(
         said(model.lift(main, 48, 1, Copied::Whole)),
@@ -403,14 +402,14 @@ fn addresses_by_hand() {
 fn addresses_above_32_bits() {
     let manifest = parse(&json!({
         "version": 1, "model": "m", "prompt_tokens": 1, "block_tokens": 1,
-        "pools": [{ "name": "h", "memory": "host", "order": "layers-outermost", "layers": 1, "blocks": 8_000_000,
-                    "page_bytes": 1152 }],
+        "pools": [{ "name": "h", "memory": "host", "order": "layers-outermost", "layers": 1, "blocks": 1_000_000,
+                    "page_bytes": 9216 }],
         "groups": [{ "name": "g", "layers": 1, "landing": "host", "lift": "none", "layout": { "kind": "mla-bf16" },
-                     "host": { "pool": "h", "blocks": { "list": [7_999_999] } } }]
+                     "host": { "pool": "h", "blocks": { "list": [999_999] } } }]
     }));
     let group = &manifest.groups()[0];
-    let place = page_place(group, group.host.as_ref().unwrap(), 0, 7_999_999);
-    assert_eq!(place, Place { extent: 0, offset: 9_215_998_848 });
+    let place = page_place(group, group.host.as_ref().unwrap(), 0, 999_999);
+    assert_eq!(place, Place { extent: 0, offset: 9_215_990_784 });
 }
 
 #[test]
@@ -434,16 +433,16 @@ fn slots_of_tokens() {
 #[test]
 fn the_producer_holds_every_row_of_every_block_it_hands_over() {
     let manifest = small("unaligned");
-    let producer = Producer::new(&manifest, 42, |_| ()).unwrap();
+    let producer = Producer::new(&manifest, 42);
     let model = Model::new(&manifest, 42);
     let indexer = &manifest.groups()[1];
-    let page = producer.page(indexer, 5, 4).unwrap();
+    let mut page = vec![0; indexer.shape.page_bytes(0) as usize];
+    producer.page(indexer, 5, 4, &mut page);
     let mut row = [0; 128];
     model.contents().produced(1, 5, 0, 4 * 16 + 15).fill(0, &mut row);
     assert_eq!(page[15 * 128..16 * 128], row);
     model.contents().produced(1, 5, 1, 4 * 16 + 2).fill(0, &mut row[..4]);
     assert_eq!(page[16 * 128 + 2 * 4..][..4], row[..4]);
-    assert!(producer.page(indexer, 8, 0).is_none() && producer.page(indexer, 0, 5).is_none());
 }
 
 /// A random geometry of one token group, with matching and differing sides.

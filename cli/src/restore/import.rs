@@ -27,26 +27,32 @@ pub struct Lifted {
 pub fn land(
     world: &mut World<'_>,
     model: &mut Model<'_>,
-    producer: &Producer<'_>,
+    producer: Producer<'_>,
     progress: Progress,
 ) -> Result<(), RestoreError> {
     let manifest = world.manifest;
-    let received = |group: &Group| group.received_blocks(manifest.span());
-    let bar = progress.steps("land", manifest.groups().iter().map(received).sum());
+    let bar = progress.bytes("land", manifest.handed_over());
     for group in manifest.groups() {
         let (memory, blocks) = match group.landing {
             Landing::Host => (Memory::Host, group.host_blocks()),
             Landing::Gpu => (Memory::Device, group.device_pages()),
         };
-        for (position, block) in (0..received(group)).zip(blocks) {
-            model.land(producer, group, position, (memory, *block), |piece| {
-                world.put(piece).map_err(RestoreError::from)
-            })?;
-            bar.advance(1);
-        }
+        let received = usize::try_from(group.received_blocks(manifest.span())).unwrap_or(usize::MAX);
+        let blocks = blocks.get(..received).unwrap_or(blocks);
+        let mut waiting = 0;
+        model.land(producer, group, (memory, blocks), |piece| {
+            waiting += piece.bytes.len() as u64;
+            if waiting >= TELL {
+                bar.advance(std::mem::take(&mut waiting));
+            }
+            world.put(piece).map_err(RestoreError::from)
+        })?;
     }
     Ok(())
 }
+
+/// Bytes after which the bar hears of progress.
+const TELL: u64 = 1 << 20;
 
 /// Plans the import, and lifts it in one launch.
 pub fn lift(

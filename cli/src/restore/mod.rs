@@ -71,7 +71,7 @@ pub enum RestoreError {
         report::bytes(*needed), report::bytes(*available)
     )]
     TooLittleMemory {
-        /// Bytes of pools and producer.
+        /// Bytes of pools, and of what is known of them.
         needed: u64,
         /// Bytes that the system has left.
         available: u64,
@@ -137,7 +137,6 @@ impl From<RestoreError> for Failure {
         let code = match &error {
             RestoreError::Manifest(_) | RestoreError::PoolTooSmall { .. } => exit::USAGE,
             RestoreError::TooLittleMemory { .. }
-            | RestoreError::Reference(ReferenceError::OutOfMemory { .. })
             | RestoreError::Pagelift(
                 Error::Memory(MemoryError::OutOfMemory { .. })
                 | Error::Backend(BackendError::NotBuilt { .. } | BackendError::Threads { .. }),
@@ -173,18 +172,14 @@ pub fn run<B: Backend>(
     let started = Instant::now();
     pages::check_room(manifest, options.generate)?;
     let backend = &backend;
-    let mut world = World::new(manifest, backend)?;
+    let mut world = World::new(manifest, backend, progress)?;
     let mut model = Model::new(manifest, options.seed);
     world.fill(&model, progress)?;
-    let producer = {
-        let bar = progress.bytes("produce", manifest.footprint().producer);
-        Producer::new(manifest, options.seed, |bytes| bar.advance(bytes))?
-    };
+    let producer = Producer::new(manifest, options.seed);
 
     let span = span_of(manifest)?;
-    import::land(&mut world, &mut model, &producer, progress)?;
+    import::land(&mut world, &mut model, producer, progress)?;
     let lifted = import::lift(&mut world, &mut model, backend, span, options.mode)?;
-    drop(producer);
     let mut verified = 0;
     let mut generated = Generated::default();
     if options.generate > 0 {

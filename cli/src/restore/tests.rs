@@ -89,12 +89,12 @@ fn the_planner_and_the_manifest_agree_on_every_number_of_the_prompt() {
 fn case_25_one_wrong_byte_anywhere_is_noticed() {
     for (name, manifest) in all_small() {
         let backend = Cpu::with_threads(1).unwrap();
-        let mut world = World::new(&manifest, &backend).unwrap();
-        let mut model = Model::new(&manifest, 3);
         let quiet = Progress::new(true);
+        let mut world = World::new(&manifest, &backend, quiet).unwrap();
+        let mut model = Model::new(&manifest, 3);
         world.fill(&model, quiet).unwrap();
-        let producer = Producer::new(&manifest, 3, |_| ()).unwrap();
-        import::land(&mut world, &mut model, &producer, quiet).unwrap();
+        let producer = Producer::new(&manifest, 3);
+        import::land(&mut world, &mut model, producer, quiet).unwrap();
         let span = span_of(&manifest).unwrap();
         import::lift(&mut world, &mut model, &backend, span, TailRows::Exact).unwrap();
         world.verify(&model, "", quiet).unwrap();

@@ -41,14 +41,22 @@ pub struct World<'m> {
 
 impl<'m> World<'m> {
     /// Allocates the manifest's pools, and builds their geometry.
-    pub fn new(manifest: &'m Manifest, backend: &impl Backend) -> Result<Self, RestoreError> {
+    pub fn new(
+        manifest: &'m Manifest,
+        backend: &impl Backend,
+        progress: Progress,
+    ) -> Result<Self, RestoreError> {
+        let bar = progress.bytes("allocate", manifest.pools().iter().map(|pool| pool.bytes()).sum());
         let mut memory = Registry::new();
         let mut builder = GeometryBuilder::new();
         let (mut extents, mut pools) = (Vec::new(), Vec::new());
         for pool in manifest.pools() {
             let place = memory_of(pool.memory);
             let ids = (0..pool.extents())
-                .map(|_| memory.allocate(backend, place, pool.extent_bytes()))
+                .map(|_| {
+                    bar.advance(pool.extent_bytes());
+                    memory.allocate(backend, place, pool.extent_bytes())
+                })
                 .collect::<Result<Vec<_>, _>>()?;
             let regions: Vec<Region> = ids.iter().filter_map(|id| memory.region(*id)).collect();
             let spec = PoolSpec::new(&pool.name, place, pool.blocks, &regions);
