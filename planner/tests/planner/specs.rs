@@ -4,10 +4,11 @@ use pagelift_planner::error::{GeometryError, LayoutError, SpanError};
 use pagelift_planner::geometry::*;
 use pagelift_planner::import::{PromptSpan, Recurrence};
 use pagelift_planner::layout::{PagedLayout, RingLayout, Segment, StateLayout, StatePart};
+use pagelift_planner::plan::{DeviceToDevice, DeviceToHost, HostToDevice};
 use pagelift_planner::quantity::Tokens;
 use proptest::prelude::*;
 
-use crate::support::fixed::{HOST, blocks_outermost, layers_outermost, paged, pool, prompt};
+use crate::support::fixed::{DEVICE, HOST, blocks_outermost, layers_outermost, paged, pool, prompt};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
@@ -221,6 +222,68 @@ fn case_06_and_24_sides_that_do_not_hold_the_same_rows() {
         let (mut builder, mut spec) = group_to_be();
         spec.device.as_mut().unwrap().layout = layout.build().unwrap();
         assert_eq!(builder.group(spec).unwrap_err().to_string(), format!("group `main`: {words}"));
+    }
+}
+
+#[test]
+fn routes_stay_in_one_group_and_go_the_way_they_say() {
+    let (mut builder, spec) = group_to_be();
+    let mut other = spec.clone();
+    other.name = "other".into();
+    let (main, other) = (builder.group(spec).unwrap(), builder.group(other).unwrap());
+    let side = |builder: &GeometryBuilder, group| {
+        [Memory::Host, Memory::Device].map(|memory| builder.main_side(group, memory).unwrap())
+    };
+    let ([host, device], [other_host, _]) = (side(&builder, main), side(&builder, other));
+    let error = builder.route::<HostToDevice, _>(other_host, device).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "group `other`: no route host to device can go from host memory of `other` to device memory of `main`"
+    );
+    let error = builder.route::<DeviceToHost, _>(host, device).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "group `main`: no route device to host can go from host memory of `main` to device memory of `main`"
+    );
+    assert!(builder.route::<DeviceToDevice, _>(device, host).is_err());
+    let (mut foreign, spec) = group_to_be();
+    let foreign_group = foreign.group(spec.clone()).unwrap();
+    let [foreign_host, foreign_device] = side(&foreign, foreign_group);
+    let foreign_key = || Some(GeometryError::ForeignKey);
+    assert_eq!(builder.route::<HostToDevice, _>(foreign_host, device).err(), foreign_key());
+    assert_eq!(builder.route::<HostToDevice, _>(host, foreign_device).err(), foreign_key());
+    assert_eq!(builder.digest(foreign_host).err(), foreign_key());
+    assert_eq!(builder.side(foreign_group, spec.host.as_ref().unwrap()).err(), foreign_key());
+    assert!(builder.main_side(foreign_group, Memory::Host).is_none());
+    // What was refused left nothing in the tables: two routes of each group.
+    builder.route::<DeviceToHost, _>(device, host).unwrap();
+    assert_eq!(builder.build().unwrap().routes().len(), 5);
+}
+
+#[test]
+fn rings_go_between_rings_of_as_many_slots() {
+    // Which slot a token lies in depends on their number: twice as many is another ring.
+    for (slots, fits) in [(8, true), (4, false), (16, false)] {
+        let mut builder = GeometryBuilder::new();
+        let [host, device] =
+            [Memory::Host, Memory::Device].map(|memory| pool(&mut builder, memory, 2, 2 * 256));
+        let ring = |slots| RingLayout::builder(slots, 16).build().unwrap();
+        let spec = GroupSpec::<Ring> {
+            name: "ring".into(),
+            layers: 1,
+            landing: Landing::Host,
+            lift: StateLift::State,
+            host: Some(SideSpec::packed(host, &[HOST], &[0], 256, ring(8))),
+            device: Some(SideSpec::packed(device, &[DEVICE], &[0], 256, ring(slots))),
+        };
+        match builder.group(spec) {
+            Ok(_) => assert!(fits),
+            Err(error) => {
+                let text =
+                    format!("group `ring`: rows per block is 8 at the source and {slots} at the destination");
+                assert_eq!((error.to_string(), fits), (text, false));
+            }
+        }
     }
 }
 
