@@ -42,7 +42,7 @@ pub struct Side {
     pub layer_order: LayerOrder,
     /// Bytes after each row of every segment.
     pub row_padding: u32,
-    /// The ids that the import uses, by position: see [`Manifest::load`](super::Manifest::load).
+    /// The ids that the import uses, by position: see `Manifest::load`.
     pub blocks: Vec<u32>,
 }
 

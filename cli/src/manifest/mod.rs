@@ -1,6 +1,6 @@
 //! Import manifests: JSON files that describe one import and the pools it moves between.
 //!
-//! [`Manifest::load`] reads a file, checks it as a whole, and resolves what it leaves open: the resume rule, the
+//! `Manifest::load` reads a file, checks it as a whole, and resolves what it leaves open: the resume rule, the
 //! geometry behind a layout's name, and the scattered block lists. What it returns is consistent, so that nothing
 //! behind it has to check again. The format is documented in `manifests/README.md`.
 //!
