@@ -31,6 +31,8 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
         .args(["--", "--skip", "do_not_compile"])
         .env("CARGO_TARGET_DIR", workspace.target().join("asan"))
         .env("CARGO_ENCODED_RUSTFLAGS", "-Zsanitizer=address")
+        // Memory that cannot be had is an error to be returned, here as elsewhere.
+        .env("ASAN_OPTIONS", "allocator_may_return_null=1")
         // The flag is an unstable one, and the compiler is a released one.
         .env("RUSTC_BOOTSTRAP", "1");
     process::run(&mut cargo)?;
