@@ -8,7 +8,7 @@ use pagelift_abi as abi;
 use super::pages::{PlanCapacity, capacity_error};
 use super::{Plan, PlanSummary, Staging, room, table_bytes, write_table};
 use crate::error::PlanError;
-use crate::geometry::{DigestKey, Geometry, Kind, Region};
+use crate::geometry::{DigestKey, Geometry, Kind};
 use crate::id::{BlockId, HostBlockId, PageId};
 use crate::quantity::Bytes;
 
@@ -222,22 +222,6 @@ impl Plan for DigestPlan {
     fn encode(&self, staging: Staging, table: &mut [u8]) -> Result<usize, PlanError> {
         write_table(staging, self.units, &self.jobs, &self.lists, &[], table)
     }
-
-    fn arrays(&self) -> impl Iterator<Item = Region> {
-        std::iter::empty()
-    }
-
-    fn launcher(&self) -> Option<u64> {
-        None
-    }
-
-    fn maps(&self) -> &[i32] {
-        &[]
-    }
-
-    fn attach(&mut self, _launcher: u64) {}
-
-    fn staged(&mut self) {}
 }
 
 impl fmt::Display for DigestPlan {

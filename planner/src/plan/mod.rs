@@ -119,23 +119,29 @@ pub trait Plan: sealed::Sealed {
     fn encode(&self, staging: Staging, table: &mut [u8]) -> Result<usize, PlanError>;
 
     /// The arrays, besides pools, that the launch will read.
-    fn arrays(&self) -> impl Iterator<Item = Region>;
+    fn arrays(&self) -> impl Iterator<Item = Region> {
+        std::iter::empty()
+    }
 
     /// The launcher that keeps this plan's page maps; `None` for plans without any, which every launcher takes.
     #[doc(hidden)]
-    fn launcher(&self) -> Option<u64>;
+    fn launcher(&self) -> Option<u64> {
+        None
+    }
 
     /// What the plan's page maps hold, pending changes included.
     #[doc(hidden)]
-    fn maps(&self) -> &[i32];
+    fn maps(&self) -> &[i32] {
+        &[]
+    }
 
     /// Gives the plan's page maps, as they are, into the keeping of a launcher. Nothing is pending any more.
     #[doc(hidden)]
-    fn attach(&mut self, launcher: u64);
+    fn attach(&mut self, _launcher: u64) {}
 
     /// Tells the plan that it was staged: page-map changes are no longer pending.
     #[doc(hidden)]
-    fn staged(&mut self);
+    fn staged(&mut self) {}
 }
 
 /// The most blocks, parts of blocks or pages that one plan keeps track of, over all pools: what it keeps for each is

@@ -12,7 +12,7 @@ use super::claims::{Claim, Claims, Conflict, Use};
 use super::direction::{Direction, block_words};
 use super::{Plan, PlanSummary, Staging, check_most, filled, room, table_bytes, write_table};
 use crate::error::PlanError;
-use crate::geometry::{Geometry, Region, Route, RouteKey};
+use crate::geometry::{Geometry, Route, RouteKey};
 use crate::id::BlockId;
 use crate::quantity::Bytes;
 
@@ -288,22 +288,6 @@ impl<D: Direction> Plan for PagePlan<D> {
     fn encode(&self, staging: Staging, table: &mut [u8]) -> Result<usize, PlanError> {
         write_table(staging, self.units, &self.jobs, &self.lists, &[], table)
     }
-
-    fn arrays(&self) -> impl Iterator<Item = Region> {
-        std::iter::empty()
-    }
-
-    fn launcher(&self) -> Option<u64> {
-        None
-    }
-
-    fn maps(&self) -> &[i32] {
-        &[]
-    }
-
-    fn attach(&mut self, _launcher: u64) {}
-
-    fn staged(&mut self) {}
 }
 
 impl<D: Direction> fmt::Display for PagePlan<D> {
