@@ -1,0 +1,65 @@
+//! The program `pagelift`.
+//!
+//! | module | question |
+//! |---|---|
+//! | `manifest` | what is imported, and between which pools? |
+//! | `reference` | what must every byte be? |
+//! | `restore` | the main job: plan, land, lift, mirror, seal, verify |
+//! | `doctor` | what can this machine do? |
+//! | `args`, `progress`, `report`, `text` | how does a person or a program talk to it? |
+//! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
+#![forbid(unsafe_code)]
+
+mod args;
+mod doctor;
+mod manifest;
+mod progress;
+mod reference;
+pub mod rehearse;
+mod report;
+mod restore;
+mod text;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+/// The program: reads its arguments, does what they say, and says how it went.
+#[must_use]
+pub fn main() -> ExitCode {
+    let args = Args::parse();
+    let done = match &args.command {
+        Command::Restore(command) => restore::command(command).map_err(Failure::from).and_then(|report| {
+            if command.json { report::print_json(&report) } else { report::print_table(&report) }
+        }),
+        Command::Doctor(command) => doctor::command(command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("pagelift: {}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// Why the program ends without success.
+#[derive(Debug)]
+struct Failure {
+    /// For a person: what is wrong, and what to do.
+    message: String,
+    /// See [`exit`].
+    code: u8,
+}
+
+/// Exit codes besides 0. (`clap` ends with 2 on wrong usage.)
+mod exit {
+    /// A byte was not what it must be, or a step of the job failed.
+    pub const FAILED: u8 = 1;
+    /// The command line or the manifest is wrong.
+    pub const USAGE: u8 = 2;
+    /// This machine or build cannot do it.
+    pub const UNABLE: u8 = 3;
+}

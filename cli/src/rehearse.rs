@@ -1,0 +1,67 @@
+//! The main job for a manifest that nobody vouches for, as fuzzing does it: in small, in silence, and without ending the
+//! process.
+
+use std::path::Path;
+
+use pagelift::backends::Cpu;
+use pagelift::plan::TailRows;
+
+use crate::manifest::Draft;
+use crate::progress::Progress;
+use crate::restore::{self, Options, RestoreError};
+use crate::{Failure, exit};
+
+/// What became of a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rehearsal {
+    /// It was refused, in these words.
+    Refused(String),
+    /// It is a manifest, and a run of it takes so many bytes, which are more than were allowed.
+    TooLarge(u64),
+    /// It was played, and so many bytes of its pools were as they must be.
+    Verified(u64),
+}
+
+/// Plays an import, and generates some tokens where its pools have blocks for them. `seed` decides what bytes there
+/// are, how much of the last page is lifted, and how many tokens follow.
+///
+/// ```
+/// use pagelift_cli::rehearse::{Rehearsal, rehearse};
+/// assert!(matches!(rehearse(b"[]", 1 << 20, 0), Ok(Rehearsal::Refused(_))));
+/// ```
+///
+/// # Errors
+/// Where a manifest was accepted and the job then failed, in words: a byte is wrong, or a step of the library was refused.
+pub fn rehearse(text: &[u8], most_bytes: u64, seed: u64) -> Result<Rehearsal, String> {
+    let refused = |error: RestoreError| match Failure::from(error) {
+        Failure { message, code: exit::FAILED } => Err(message),
+        Failure { message, .. } => Ok(Rehearsal::Refused(message)),
+    };
+    let draft = match Draft::parse(text, Path::new("manifest.json")) {
+        Ok(draft) => draft,
+        Err(error) => return refused(error.into()),
+    };
+    let needed = draft.footprint().total();
+    if needed > most_bytes {
+        return Ok(Rehearsal::TooLarge(needed));
+    }
+    let manifest = match draft.assign() {
+        Ok(manifest) => manifest,
+        Err(error) => return refused(error.into()),
+    };
+    let backend = Cpu::with_threads(1).map_err(|error| error.to_string())?;
+    let modes = [TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed];
+    let mode = modes.into_iter().cycle().nth((seed % 3) as usize).unwrap_or_default();
+    let run = |generate| {
+        let options = Options { mode, generate, seed };
+        restore::run(&manifest, &backend, options, Progress::new(true))
+    };
+    let most_tokens = (seed % 40) as u32;
+    let done = match run(most_tokens) {
+        Err(RestoreError::PoolTooSmall { most, .. }) => {
+            run(u32::try_from(most).unwrap_or(0).min(most_tokens))
+        }
+        done => done,
+    };
+    done.map_or_else(refused, |report| Ok(Rehearsal::Verified(report.bytes_verified)))
+}
