@@ -124,6 +124,42 @@ pub enum LaunchError {
         "the plan's page maps are kept by another launcher; stage it there, or bind a new launcher with it"
     )]
     OtherLauncher,
+    /// Results add up, so that a plan which has any runs once.
+    #[error("a repeated plan would add its digests up again and again; bind its launcher without `repeat`")]
+    Repeated,
+    /// The plan may have more results than there is room for.
+    #[error(
+        "the plan has up to {needed} results, the launcher has room for {room}; bind one with the same capacity"
+    )]
+    TooManyResults {
+        /// Results of the plan at its capacity.
+        needed: usize,
+        /// Those that the launcher has room for.
+        room: usize,
+    },
+    /// Digests are complete when their ticket is done.
+    #[error("the digests of {ticket} are not complete; launch the plan, or wait until it is done")]
+    DigestsPending {
+        /// The plan's ticket.
+        ticket: Ticket,
+    },
+    /// Digests are kept until the next plan is staged.
+    #[error(
+        "there are no digests of {ticket}: it was not carried out, or another plan was staged since; stage it again"
+    )]
+    DigestsGone {
+        /// The ticket asked for.
+        ticket: Ticket,
+    },
+    /// The number is of another plan.
+    #[error(
+        "the digest is none of those of {ticket}: its number was given by another plan, before the plan was cleared, or \
+         after it was staged"
+    )]
+    OtherDigest {
+        /// The plan's ticket.
+        ticket: Ticket,
+    },
 }
 
 /// A backend that cannot run.

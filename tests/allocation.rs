@@ -17,7 +17,9 @@ use pagelift::import::*;
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::layout::PagedLayout;
 use pagelift::memory::Registry;
-use pagelift::plan::{MirrorPlan, PlanCapacity, Queries, RestorePlan, RowBinding, RowCapacity, TailRows};
+use pagelift::plan::{
+    DigestPlan, MirrorPlan, PlanCapacity, Queries, RestorePlan, RowBinding, RowCapacity, TailRows,
+};
 use pagelift::quantity::Tokens;
 
 /// Counts what the calling thread allocates.
@@ -55,6 +57,8 @@ struct World {
     memory: Registry,
     geometry: Arc<Geometry>,
     group: GroupKey<Paged>,
+    /// The sides of the group, as digests read them.
+    digests: [DigestKey<Paged>; 2],
     /// Room on the device for the arrays of a step.
     arrays: u64,
 }
@@ -86,7 +90,11 @@ fn world() -> World {
         device: Some(side(pages, device)),
     };
     let group = builder.group(spec).unwrap();
-    World { backend, memory, geometry: Arc::new(builder.build().unwrap()), group, arrays }
+    let digests = [Memory::Host, Memory::Device].map(|place| {
+        let side = builder.main_side(group, place).unwrap();
+        builder.digest(side).unwrap()
+    });
+    World { backend, memory, geometry: Arc::new(builder.build().unwrap()), group, digests, arrays }
 }
 
 #[test]
@@ -112,7 +120,7 @@ fn a_step_of_restore_allocates_nothing() {
 
 #[test]
 fn a_step_of_mirroring_allocates_nothing() {
-    let World { backend, mut memory, geometry, group, arrays } = world();
+    let World { backend, mut memory, geometry, group, arrays, .. } = world();
     let mut plan = MirrorPlan::new(geometry, RowCapacity::default()).unwrap();
     let queries = Some(Queries { starts: arrays + 512, accepted: Some(arrays + 1024), requests: 4 });
     let binding = RowBinding { count: Some(arrays + 2048), queries, ..RowBinding::new(arrays, 32) };
@@ -128,6 +136,24 @@ fn a_step_of_mirroring_allocates_nothing() {
         launcher.launch(&mut memory).unwrap();
         assert!(matches!(launcher.state(ticket), TicketState::Done(_)));
         number += 1;
+    };
+    step();
+    assert_eq!(allocations(|| (0..200).for_each(|_| step())), 0);
+}
+
+#[test]
+fn a_step_of_digests_allocates_nothing() {
+    let World { backend, mut memory, geometry, digests: [host, device], .. } = world();
+    let mut plan = DigestPlan::new(geometry, PlanCapacity::default()).unwrap();
+    let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default()).unwrap();
+    let (blocks, pages) = ([7, 2, 5].map(HostBlockId::new), [3, 0, 1].map(PageId::new));
+    let mut step = || {
+        plan.clear();
+        let numbers = [plan.host(host, &blocks, 35).unwrap(), plan.device(device, &pages, 35).unwrap()];
+        let ticket = launcher.stage(&memory, &mut plan).unwrap();
+        launcher.launch(&mut memory).unwrap();
+        let [sent, received] = numbers.map(|number| launcher.digest(ticket, number).unwrap());
+        assert_eq!(sent, received);
     };
     step();
     assert_eq!(allocations(|| (0..200).for_each(|_| step())), 0);

@@ -1,4 +1,4 @@
-//! A geometry bound to a backend: its tables in memory that kernels read, and the two things that are done with them.
+//! A geometry bound to a backend: its tables in memory that kernels read, and what is done with them.
 //!
 //! This is where checked plans become addresses. A plan can only be made by the planner ([`Plan`] is sealed), which
 //! proves that its jobs stay inside the geometry's regions and that no destination meets another destination or a
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use pagelift_abi as abi;
 use pagelift_planner::geometry::{Geometry, Memory, Region};
-use pagelift_planner::plan::{Direction, PagePlan, Plan, RowPlan, Staging};
-use zerocopy::{Immutable, IntoBytes};
+use pagelift_planner::plan::{DigestPlan, Direction, PagePlan, Plan, RowPlan, Staging};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{Backend, Buffer};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
@@ -25,9 +25,11 @@ pub struct Addresses {
     bases: u64,
     progress: u64,
     maps: u64,
+    sums: u64,
 }
 
-/// Plans that a kernel carries out: page plans by `pagelift_copy_pages`, row plans by `pagelift_copy_rows`.
+/// Plans that a kernel carries out: page plans by `pagelift_copy_pages`, row plans by `pagelift_copy_rows`, digest plans
+/// by `pagelift_digest`.
 pub trait Launchable: Plan {
     /// Whether the plan carries page-map changes.
     #[doc(hidden)]
@@ -35,10 +37,15 @@ pub trait Launchable: Plan {
         false
     }
 
+    /// Whether a launch may be repeated: sums would be added again.
+    #[doc(hidden)]
+    const REPEATABLE: bool = true;
+
     /// Launches the kernel of this kind of plan.
     ///
     /// # Safety
-    /// 1. The conditions of [`Backend::copy_pages`] or [`Backend::copy_rows`] hold for tables at these addresses.
+    /// 1. The conditions of [`Backend::copy_pages`], [`Backend::copy_rows`] or [`Backend::digest`] hold for tables at
+    ///    these addresses.
     ///
     /// # Errors
     /// Those of the backend.
@@ -72,7 +79,7 @@ impl<D: Direction> Launchable for RowPlan<D> {
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError> {
-        let Addresses { table, routes, segments, bases, progress, maps } = at;
+        let Addresses { table, routes, segments, bases, progress, maps, .. } = at;
         // SAFETY: (1) is ours.
         unsafe {
             backend.copy_rows(workers, abi::RowsArgs { table, routes, segments, bases, progress, maps })
@@ -80,7 +87,23 @@ impl<D: Direction> Launchable for RowPlan<D> {
     }
 }
 
-/// A geometry's tables, and one job table, in memory that kernels read.
+impl Launchable for DigestPlan {
+    const REPEATABLE: bool = false;
+
+    unsafe fn launch(
+        backend: &impl Backend,
+        workers: Option<NonZeroU32>,
+        at: Addresses,
+    ) -> Result<(), BackendError> {
+        let Addresses { table, routes, segments, bases, progress, sums: digests, .. } = at;
+        // SAFETY: (1) is ours.
+        unsafe {
+            backend.digest(workers, abi::DigestArgs { table, routes, segments, bases, progress, digests })
+        }
+    }
+}
+
+/// A geometry's tables, one job table and its results, in memory that kernels read.
 #[derive(Debug)]
 pub(crate) struct Bound<B> {
     backend: B,
@@ -94,25 +117,23 @@ pub(crate) struct Bound<B> {
     table: Buffer,
     _progress: Buffer,
     _maps: Buffer,
+    /// What launches add results to: a word for each job of a digest plan.
+    sums: Buffer,
     addresses: Addresses,
 }
 
 impl<B: Backend> Bound<B> {
-    /// Uploads the geometry, and makes room for tables of `table_bytes` bytes.
-    pub fn new(
-        backend: B,
-        memory: &Registry,
-        geometry: &Arc<Geometry>,
-        table_bytes: usize,
-        maps: &[i32],
-    ) -> Result<Self, Error> {
+    /// Uploads the geometry and the plan's page maps, and makes room for its table and its results at its capacity.
+    pub fn new<P: Launchable>(backend: B, memory: &Registry, plan: &P) -> Result<Self, Error> {
+        let geometry = plan.geometry();
         memory.check_pools(geometry)?;
         let routes = upload(&backend, geometry.routes())?;
         let segments = upload(&backend, geometry.segments())?;
         let bases = upload(&backend, geometry.bases())?;
-        let maps = upload(&backend, maps)?;
-        let table = allocate(&backend, Memory::Device, table_bytes)?;
+        let maps = upload(&backend, plan.maps())?;
+        let table = allocate(&backend, Memory::Device, plan.table_bytes())?;
         let progress = allocate(&backend, Memory::Device, size_of::<abi::Progress>())?;
+        let sums = allocate(&backend, Memory::Device, plan.sums() as usize * size_of::<u64>())?;
         let addresses = Addresses {
             table: table.address(),
             routes: routes.address(),
@@ -120,6 +141,7 @@ impl<B: Backend> Bound<B> {
             bases: bases.address(),
             progress: progress.address(),
             maps: maps.address(),
+            sums: sums.address(),
         };
         Ok(Self {
             backend,
@@ -130,6 +152,7 @@ impl<B: Backend> Bound<B> {
             table,
             _progress: progress,
             _maps: maps,
+            sums,
             addresses,
         })
     }
@@ -141,6 +164,14 @@ impl<B: Backend> Bound<B> {
     /// Room for a table.
     pub fn table_bytes(&self) -> usize {
         self.table.bytes().len()
+    }
+
+    /// What launches have added up since the last plan was staged.
+    pub fn sums(&self) -> &[u64] {
+        // Whole and aligned words, by `allocate`; a backend that gave a few bytes more gave no words.
+        let bytes = self.sums.bytes();
+        <[u64]>::ref_from_prefix_with_elems(bytes, bytes.len() / size_of::<u64>())
+            .map_or(&[], |(words, _)| words)
     }
 
     /// Refuses a plan of another geometry, or arrays that are not registered. Nothing has changed then.
@@ -155,8 +186,8 @@ impl<B: Backend> Bound<B> {
         Ok(())
     }
 
-    /// Encodes a checked plan into `slot`, applies its page-map changes, and copies it into the table. Where that
-    /// fails, the table and the maps are as they were.
+    /// Encodes a checked plan into `slot`, applies its page-map changes, copies it into the table, and sets its results
+    /// to 0. Where that fails, the table, the maps and the results are as they were.
     pub fn load<P: Launchable>(
         &mut self,
         plan: &P,
@@ -178,6 +209,7 @@ impl<B: Backend> Bound<B> {
             unsafe { self.backend.apply_map(args) }?;
         }
         to.copy_from_slice(from);
+        self.sums.bytes_mut().fill(0);
         self.arrays.clear();
         self.arrays.extend(plan.arrays());
         Ok(())

@@ -4,9 +4,9 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::thread;
 
-use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_device::{Kernel, emulation};
-use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows};
+use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use pagelift_planner::geometry::Memory;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -101,6 +101,12 @@ impl Backend for Cpu {
     unsafe fn copy_rows(&self, _workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { self.run::<pagelift_copy_rows>(Some(NonZeroU32::MIN), args) };
+        Ok(())
+    }
+
+    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { self.run::<pagelift_digest>(workers, args) };
         Ok(())
     }
 

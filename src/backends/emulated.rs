@@ -2,10 +2,10 @@
 
 use std::num::NonZeroU32;
 
-use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_device::emulation::{self, Shape};
 use pagelift_kernels::{
-    pagelift_apply_map, pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows,
+    pagelift_apply_map, pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows, pagelift_digest,
 };
 use pagelift_planner::geometry::Memory;
 
@@ -80,6 +80,13 @@ impl Backend for Emulated {
         self.check()?;
         // SAFETY: (1) is ours.
         unsafe { emulation::run::<pagelift_copy_rows>(self.shape_for(workers), self.seed, args) };
+        Ok(())
+    }
+
+    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
+        self.check()?;
+        // SAFETY: (1) is ours.
+        unsafe { emulation::run::<pagelift_digest>(self.shape_for(workers), self.seed, args) };
         Ok(())
     }
 

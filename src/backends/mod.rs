@@ -16,7 +16,7 @@ mod emulated;
 use std::fmt;
 use std::num::NonZeroU32;
 
-use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_planner::geometry::Memory;
 
 pub use bound::Launchable;
@@ -59,6 +59,15 @@ pub trait Backend: fmt::Debug {
     /// Where it cannot be launched; then nothing was.
     unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError>;
 
+    /// Runs `pagelift_digest`, with at most `workers` workers where that is said.
+    ///
+    /// # Safety
+    /// 1. The conditions of [`pagelift_kernels::pagelift_digest()`] hold for `args`.
+    ///
+    /// # Errors
+    /// Where it cannot be launched; then nothing was.
+    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError>;
+
     /// Runs `pagelift_apply_map`.
     ///
     /// # Safety
@@ -87,6 +96,11 @@ impl<B: Backend + ?Sized> Backend for &B {
     unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { (**self).copy_rows(workers, args) }
+    }
+
+    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).digest(workers, args) }
     }
 
     unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {

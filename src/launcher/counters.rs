@@ -14,7 +14,7 @@ pub struct Counters {
     pub launches: u64,
     /// Jobs of the staged plans.
     pub jobs: u64,
-    /// Bytes of the staged plans, in the direction of the launcher; `None` where only the device knows (row plans).
+    /// Bytes that the staged plans copy, or that digests read; `None` where only the device knows (row plans).
     pub bytes: Option<u64>,
     /// Plans that were carried out.
     pub done: u64,

@@ -11,11 +11,11 @@
 //! | [`Superseded`](TicketState::Superseded) | overwritten before a launch saw it: plan its work again |
 
 mod counters;
+mod digests;
 mod ring;
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::id::Ticket;
@@ -27,6 +27,7 @@ pub use ring::{Report, TicketState};
 use crate::backends::{Backend, Bound, Launchable};
 use crate::error::{Error, LaunchError};
 use crate::memory::Registry;
+use digests::Results;
 use ring::Ring;
 
 /// Tells launchers apart; 0 is none.
@@ -63,6 +64,8 @@ pub struct Launcher<B, P> {
     ring: Ring,
     options: LauncherOptions,
     counters: Counters,
+    /// Whose results there are, or will be: the plan's that was staged last.
+    results: Option<Results>,
     plan: PhantomData<fn(P)>,
 }
 
@@ -71,20 +74,23 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// its keeping: that plan alone can be staged, and by this launcher alone.
     ///
     /// # Errors
-    /// Where a pool of the geometry is not registered, there is no memory for the tables, or `slots` is 0 or
-    /// more than 64.
+    /// Where a pool of the geometry is not registered, there is no memory for the tables, `slots` is 0 or more than 64,
+    /// or plans of this type may not be repeated.
     pub fn bind(
         backend: B,
         memory: &Registry,
         plan: &mut P,
         options: LauncherOptions,
     ) -> Result<Self, Error> {
+        if options.repeat && !P::REPEATABLE {
+            return Err(LaunchError::Repeated.into());
+        }
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        let (table_bytes, geometry) = (plan.table_bytes(), Arc::clone(plan.geometry()));
-        let ring = Ring::new(&backend, id, options.slots, table_bytes)?;
-        let bound = Bound::new(backend, memory, &geometry, table_bytes, plan.maps())?;
+        let ring = Ring::new(&backend, id, options.slots, plan.table_bytes())?;
+        let bound = Bound::new(backend, memory, plan)?;
         plan.attach(id);
-        Ok(Self { id, bound, ring, options, counters: Counters::default(), plan: PhantomData })
+        let counters = Counters::default();
+        Ok(Self { id, bound, ring, options, counters, results: None, plan: PhantomData })
     }
 
     /// Stages a plan: the next launch carries it out. A plan staged before and not launched yet is superseded.
@@ -100,6 +106,10 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         if needed > room {
             return Err(LaunchError::TableTooSmall { needed, room }.into());
         }
+        let (needed, room) = (plan.sums() as usize, self.bound.sums().len());
+        if needed > room {
+            return Err(LaunchError::TooManyResults { needed, room }.into());
+        }
         if plan.launcher().is_some_and(|launcher| launcher != self.id) {
             return Err(LaunchError::OtherLauncher.into());
         }
@@ -110,6 +120,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
             bound.load(plan, Staging { ticket, completion, repeat }, slot)
         })?;
         plan.staged();
+        self.results = Some(Results { ticket, filling: plan.filling(), jobs: plan.jobs() });
         self.counters.staged(plan.jobs(), plan.bytes());
         Ok(ticket)
     }

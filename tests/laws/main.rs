@@ -13,6 +13,7 @@
 mod adopted;
 mod backends;
 mod checkpoint;
+mod digest;
 mod faults;
 mod image;
 mod mirror;
@@ -65,6 +66,11 @@ macro_rules! laws {
                 }
 
                 #[test]
+                fn digests_tell_content_and_not_where_it_lies(seed: u64, size in 1_u32..6) {
+                    crate::digest::law::<$subject>(seed, size);
+                }
+
+                #[test]
                 fn an_engines_own_memory_is_adopted_and_given_back(seed: u64, size in 1_u32..5) {
                     crate::adopted::law::<$subject>(seed, size);
                 }
@@ -89,7 +95,10 @@ macro_rules! laws {
                 a_smaller_plan_leaves_the_larger_one_behind, old_tickets_are_unknown, counters_add_up);
             laws!(@fixed $subject; refusals:
                 another_geometry, another_registry, a_released_region, unregistered_memory, a_larger_plan,
-                numbers_of_slots, a_backend_that_fails, a_backend_that_gives_too_little);
+                numbers_of_slots, a_backend_that_fails, a_backend_that_fails_to_digest, a_backend_that_gives_too_little);
+            laws!(@fixed $subject; digest:
+                a_lifted_page_has_the_digest_of_its_block, digests_are_read_when_they_are_complete,
+                numbers_of_other_plans_are_refused, results_have_room_and_are_added_once);
             laws!(@fixed $subject; faults: a_wrong_reference_is_noticed);
         }
     )+ };

@@ -11,8 +11,8 @@ use pagelift::error::{BackendError, LaunchError, MemoryError};
 use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::memory::Registry;
-use pagelift::plan::{MirrorPlan, Plan as _, PlanCapacity, RestorePlan, RowBinding};
-use pagelift_abi::{MapArgs, PagesArgs, RowsArgs};
+use pagelift::plan::{DigestPlan, MirrorPlan, Plan as _, PlanCapacity, RestorePlan, RowBinding};
+use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 
 use crate::backends::Subject;
 use crate::mirror::{self, Scratch};
@@ -169,6 +169,7 @@ enum Call {
     Pages,
     Rows,
     Map,
+    Digest,
     /// It gives less than was asked for, where that is at most so many bytes.
     Allocate(u64),
 }
@@ -213,6 +214,12 @@ impl<B: Backend> Backend for Failing<B> {
         self.check(Call::Rows)?;
         // SAFETY: (1) is ours.
         unsafe { self.inner.copy_rows(workers, args) }
+    }
+
+    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
+        self.check(Call::Digest)?;
+        // SAFETY: (1) is ours.
+        unsafe { self.inner.digest(workers, args) }
     }
 
     unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
@@ -282,6 +289,21 @@ pub fn a_backend_that_fails<S: Subject>() {
     it.map(&mut plan, 1, 0).unwrap();
     it.stage(&mut plan).unwrap();
     it.launch(&[(2, 1), (1, 0)]);
+}
+
+/// A digest that could not be launched is still to be had.
+pub fn a_backend_that_fails_to_digest<S: Subject>() {
+    let mut world = World::small(&S::backend(1));
+    let mut plan = DigestPlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let number = world.groups[0].digests.host(&mut plan, &[2, 0], 7).unwrap();
+    let backend = Demand::<S>::backend(1);
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, slots(1)).unwrap();
+    let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
+    failing(Call::Digest, || launcher.launch(&mut world.memory).unwrap_err());
+    let error = launcher.digest(ticket, number).unwrap_err();
+    assert!(matches!(error, Error::Launch(LaunchError::DigestsPending { .. })), "{error}");
+    launcher.launch(&mut world.memory).unwrap();
+    assert_ne!(launcher.digest(ticket, number).unwrap(), 0);
 }
 
 pub fn a_backend_that_gives_too_little<S: Subject>() {

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 
 use pagelift::backends::{Backend, Buffer};
+use pagelift::error::PlanError;
 use pagelift::geometry::*;
 use pagelift::id::{HostBlockId, PageId, PoolId};
 use pagelift::import::ImportGroup;
 use pagelift::layout::{PagedLayout, RingLayout, Segment, StateLayout};
 use pagelift::memory::{RegionId, Registry};
+use pagelift::plan::{DigestNumber, DigestPlan};
 
 use crate::image::Image;
 use crate::rng::Rng;
@@ -27,6 +29,34 @@ impl Key {
             Self::Paged(key) => ImportGroup::new(key, blocks, pages),
             Self::Ring(key) => ImportGroup::new(key, blocks, pages),
             Self::State(key) => ImportGroup::new(key, blocks, pages),
+        }
+    }
+}
+
+/// The keys by which digests read a group's two sides, host first.
+#[derive(Clone, Copy)]
+pub enum Digests {
+    Paged([DigestKey<Paged>; 2]),
+    Ring([DigestKey<Ring>; 2]),
+    State([DigestKey<State>; 2]),
+}
+
+impl Digests {
+    pub fn host(self, plan: &mut DigestPlan, blocks: &[u32], rows: u64) -> Result<DigestNumber, PlanError> {
+        let blocks: Vec<HostBlockId> = blocks.iter().map(|&block| HostBlockId::new(block)).collect();
+        match self {
+            Self::Paged([key, _]) => plan.host(key, &blocks, rows),
+            Self::Ring([key, _]) => plan.host(key, &blocks, rows),
+            Self::State([key, _]) => plan.host(key, &blocks, rows),
+        }
+    }
+
+    pub fn device(self, plan: &mut DigestPlan, pages: &[u32], rows: u64) -> Result<DigestNumber, PlanError> {
+        let pages: Vec<PageId> = pages.iter().map(|&page| PageId::new(page)).collect();
+        match self {
+            Self::Paged([_, key]) => plan.device(key, &pages, rows),
+            Self::Ring([_, key]) => plan.device(key, &pages, rows),
+            Self::State([_, key]) => plan.device(key, &pages, rows),
         }
     }
 }
@@ -65,6 +95,7 @@ impl SideModel {
 /// A group and its model.
 pub struct GroupModel {
     pub key: Key,
+    pub digests: Digests,
     pub layers: u32,
     pub rows: u32,
     pub tokens_per_row: u32,
@@ -379,13 +410,36 @@ impl<B: Backend> Maker<'_, B> {
         {
             let key = self.group(index, &draft, &host, &device);
             let Draft { layers, rows, tokens_per_row, row_bytes, lift, .. } = draft;
-            groups.push(GroupModel { key, layers, rows, tokens_per_row, row_bytes, lift, host, device });
+            let digests = match key {
+                Key::Paged(key) => Digests::Paged(digests(&mut self.builder, key)),
+                Key::Ring(key) => Digests::Ring(digests(&mut self.builder, key)),
+                Key::State(key) => Digests::State(digests(&mut self.builder, key)),
+            };
+            groups.push(GroupModel {
+                key,
+                digests,
+                layers,
+                rows,
+                tokens_per_row,
+                row_bytes,
+                lift,
+                host,
+                device,
+            });
         }
         let geometry = Arc::new(self.builder.build().unwrap());
         let mut world = World { memory: self.memory, own: self.own, regions: self.regions, geometry, groups };
         world.fill(self.rng);
         world
     }
+}
+
+/// Lets digests read both sides of a group.
+fn digests<K: Kind>(builder: &mut GeometryBuilder, key: GroupKey<K>) -> [DigestKey<K>; 2] {
+    [Memory::Host, Memory::Device].map(|memory| {
+        let side = builder.main_side(key, memory).unwrap();
+        builder.digest(side).unwrap()
+    })
 }
 
 /// A group that lands on the host.
@@ -484,6 +538,17 @@ impl World {
         for &id in &self.regions {
             rng.fill(self.memory.bytes_mut(id).unwrap());
         }
+    }
+
+    /// The bytes at an address of the regions.
+    pub fn bytes_at(&mut self, address: u64, bytes: u32) -> &mut [u8] {
+        let holds = |id: &&RegionId| {
+            let region = self.memory.region(**id).unwrap();
+            (region.address()..region.end().unwrap()).contains(&address)
+        };
+        let id = *self.regions.iter().find(holds).unwrap();
+        let first = (address - self.memory.region(id).unwrap().address()) as usize;
+        &mut self.memory.bytes_mut(id).unwrap()[first..][..bytes as usize]
     }
 
     /// Memory on the device beside the pools.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_abi as abi;
 
@@ -11,6 +12,9 @@ use crate::error::PlanError;
 use crate::geometry::{DigestKey, Geometry, Kind};
 use crate::id::{BlockId, HostBlockId, PageId};
 use crate::quantity::Bytes;
+
+/// Tells fillings of digest plans apart: each new plan and each clearing begins one.
+static FILLINGS: AtomicU64 = AtomicU64::new(1);
 
 /// Digests of rows, in one launch.
 ///
@@ -24,11 +28,14 @@ pub struct DigestPlan {
     lists: Vec<abi::BlockPair>,
     units: u32,
     bytes: u64,
+    filling: u64,
 }
 
 /// Which of a plan's digests a call added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestNumber {
+    /// The filling of the plan that it belongs to.
+    filling: u64,
     /// The first job.
     pub(crate) first: u32,
     /// Jobs whose digests are added up.
@@ -36,6 +43,13 @@ pub struct DigestNumber {
 }
 
 impl DigestNumber {
+    /// What the plan's [`Plan::filling`] was.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn filling(self) -> u64 {
+        self.filling
+    }
+
     /// The digest, out of those of all jobs of the plan; `None` where they are of another plan.
     #[must_use]
     pub fn of(self, jobs: &[u64]) -> Option<u64> {
@@ -60,11 +74,13 @@ impl DigestPlan {
             capacity,
             units: 0,
             bytes: 0,
+            filling: FILLINGS.fetch_add(1, Ordering::Relaxed),
         })
     }
 
-    /// Empties the plan, and keeps its memory.
+    /// Empties the plan, and keeps its memory. Numbers that it gave before are of another filling.
     pub fn clear(&mut self) {
+        self.filling = FILLINGS.fetch_add(1, Ordering::Relaxed);
         self.jobs.clear();
         self.lists.clear();
         (self.units, self.bytes) = (0, 0);
@@ -150,7 +166,8 @@ impl DigestPlan {
         }
         self.bytes = self.bytes.saturating_add(way.row_bytes.saturating_mul(rows));
         let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Ok(DigestNumber { first: small(mark.0), jobs: small(self.jobs.len().saturating_sub(mark.0)) })
+        let jobs = small(self.jobs.len().saturating_sub(mark.0));
+        Ok(DigestNumber { filling: self.filling, first: small(mark.0), jobs })
     }
 
     /// Adds one job: `rows` rows of each block, which are rows `first_row ..` of the whole.
@@ -221,6 +238,14 @@ impl Plan for DigestPlan {
 
     fn encode(&self, staging: Staging, table: &mut [u8]) -> Result<usize, PlanError> {
         write_table(staging, self.units, &self.jobs, &self.lists, &[], table)
+    }
+
+    fn sums(&self) -> u32 {
+        self.capacity.jobs
+    }
+
+    fn filling(&self) -> u64 {
+        self.filling
     }
 }
 

@@ -123,6 +123,18 @@ pub trait Plan: sealed::Sealed {
         std::iter::empty()
     }
 
+    /// Words that the launch adds results to: one for each job of a digest plan at its capacity.
+    #[doc(hidden)]
+    fn sums(&self) -> u32 {
+        0
+    }
+
+    /// Tells what was added to the plan since it was last cleared from what was before, where results are told by it.
+    #[doc(hidden)]
+    fn filling(&self) -> u64 {
+        0
+    }
+
     /// The launcher that keeps this plan's page maps; `None` for plans without any, which every launcher takes.
     #[doc(hidden)]
     fn launcher(&self) -> Option<u64> {
