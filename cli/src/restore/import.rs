@@ -1,6 +1,9 @@
 //! The producer's blocks land, and one launch lifts them.
 
+use std::sync::Arc;
+
 use pagelift::backends::Backend;
+use pagelift::geometry::Geometry;
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::{Import, ImportGroup, PromptSpan};
 use pagelift::launcher::{Counters, Launcher, LauncherOptions, TicketState};
@@ -8,7 +11,7 @@ use pagelift::plan::{Plan, PlanCapacity, RestorePlan, TailRows};
 
 use super::RestoreError;
 use super::world::{AnyKey, World};
-use crate::manifest::{Group, Landing, Lift, Memory};
+use crate::manifest::{Group, Landing, Lift, Manifest, Memory};
 use crate::progress::Progress;
 use crate::reference::{Copied, Model, Producer};
 
@@ -62,9 +65,29 @@ pub fn lift(
     span: PromptSpan,
     mode: TailRows,
 ) -> Result<Lifted, RestoreError> {
-    let manifest = world.manifest;
-    let lists: Vec<(AnyKey, Vec<HostBlockId>, Vec<PageId>)> = world
-        .keys
+    let mut plan = plan(world.manifest, &world.keys, Arc::clone(&world.geometry), span, mode)?;
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
+    let ticket = launcher.stage(&world.memory, &mut plan)?;
+    launcher.launch(&mut world.memory)?;
+    let state = launcher.state(ticket);
+    if !matches!(state, TicketState::Done(_)) {
+        return Err(RestoreError::NotDone { what: "lift", state: format!("{state:?}") });
+    }
+    for group in world.manifest.groups() {
+        follow(model, group, world, mode)?;
+    }
+    Ok(Lifted { jobs: plan.jobs(), units: plan.units(), counters: launcher.counters() })
+}
+
+/// What the launch will lift.
+pub fn plan(
+    manifest: &Manifest,
+    keys: &[AnyKey],
+    geometry: Arc<Geometry>,
+    span: PromptSpan,
+    mode: TailRows,
+) -> Result<RestorePlan, RestoreError> {
+    let lists: Vec<(AnyKey, Vec<HostBlockId>, Vec<PageId>)> = keys
         .iter()
         .zip(manifest.groups())
         .map(|(key, group)| {
@@ -84,20 +107,9 @@ pub fn lift(
     let entries: usize = lists.iter().map(|(_, blocks, _)| blocks.len()).sum();
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let capacity = PlanCapacity { jobs: small(groups.len().saturating_mul(3)), list_entries: small(entries) };
-    let mut plan = RestorePlan::new(world.geometry.clone(), capacity)?;
+    let mut plan = RestorePlan::new(geometry, capacity)?;
     plan.lift(&Import { span, groups: &groups }, mode)?;
-
-    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
-    let ticket = launcher.stage(&world.memory, &mut plan)?;
-    launcher.launch(&mut world.memory)?;
-    let state = launcher.state(ticket);
-    if !matches!(state, TicketState::Done(_)) {
-        return Err(RestoreError::NotDone { what: "lift", state: format!("{state:?}") });
-    }
-    for group in manifest.groups() {
-        follow(model, group, world, mode)?;
-    }
-    Ok(Lifted { jobs: plan.jobs(), units: plan.units(), counters: launcher.counters() })
+    Ok(plan)
 }
 
 /// Tells the model what the lift of a group must have done.

@@ -46,10 +46,19 @@ impl<'m> World<'m> {
         backend: &impl Backend,
         progress: Progress,
     ) -> Result<Self, RestoreError> {
+        Ok(Self::with(manifest, backend, progress, |_, _, _| Ok(()))?.0)
+    }
+
+    /// The same, with what `extend` adds to the geometry before it is built.
+    pub fn with<T>(
+        manifest: &'m Manifest,
+        backend: &impl Backend,
+        progress: Progress,
+        extend: impl FnOnce(&mut GeometryBuilder, &[AnyKey], &mut Registry) -> Result<T, RestoreError>,
+    ) -> Result<(Self, T), RestoreError> {
         let bar = progress.bytes("allocate", manifest.pools().iter().map(|pool| pool.bytes()).sum());
         let mut memory = Registry::new();
-        let mut builder = GeometryBuilder::new();
-        let (mut extents, mut pools) = (Vec::new(), Vec::new());
+        let (mut extents, mut regions) = (Vec::new(), Vec::new());
         for pool in manifest.pools() {
             let place = memory_of(pool.memory);
             let ids = (0..pool.extents())
@@ -58,19 +67,13 @@ impl<'m> World<'m> {
                     memory.allocate(backend, place, pool.extent_bytes())
                 })
                 .collect::<Result<Vec<_>, _>>()?;
-            let regions: Vec<Region> = ids.iter().filter_map(|id| memory.region(*id)).collect();
-            let spec = PoolSpec::new(&pool.name, place, pool.blocks, &regions);
-            let id = builder.pool(spec.extents_of(pool.blocks_per_extent))?;
-            pools.push(Placed { id, extents: regions.iter().map(|region| region.address()).collect() });
+            regions.push(ids.iter().filter_map(|id| memory.region(*id)).collect::<Vec<_>>());
             extents.push(ids);
         }
-        let keys = manifest
-            .groups()
-            .iter()
-            .map(|group| add_group(&mut builder, group, &pools, manifest.span().block_tokens))
-            .collect::<Result<Vec<_>, _>>()?;
+        let (mut builder, keys) = describe(manifest, &regions)?;
+        let added = extend(&mut builder, &keys, &mut memory)?;
         let geometry = Arc::new(builder.build()?);
-        Ok(Self { manifest, memory, geometry, keys, extents })
+        Ok((Self { manifest, memory, geometry, keys, extents }, added))
     }
 
     /// Fills all pools with what was there before the run: bytes that are random too, so that a stray write shows.
@@ -119,6 +122,26 @@ impl<'m> World<'m> {
     fn pool_bytes(&self) -> u64 {
         self.manifest.pools().iter().map(|pool| pool.bytes()).sum()
     }
+}
+
+/// Describes a manifest's pools, whose extents lie in these regions, and its groups.
+pub fn describe(
+    manifest: &Manifest,
+    regions: &[Vec<Region>],
+) -> Result<(GeometryBuilder, Vec<AnyKey>), RestoreError> {
+    let mut builder = GeometryBuilder::new();
+    let mut pools = Vec::new();
+    for (pool, regions) in manifest.pools().iter().zip(regions) {
+        let spec = PoolSpec::new(&pool.name, memory_of(pool.memory), pool.blocks, regions);
+        let id = builder.pool(spec.extents_of(pool.blocks_per_extent))?;
+        pools.push(Placed { id, extents: regions.iter().map(|region| region.address()).collect() });
+    }
+    let keys = manifest
+        .groups()
+        .iter()
+        .map(|group| add_group(&mut builder, group, &pools, manifest.span().block_tokens))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok((builder, keys))
 }
 
 /// A pool of the geometry, and where its extents begin.

@@ -51,6 +51,7 @@ pub(crate) use side::Side;
 pub use side::{SideKey, SideSpec};
 
 use crate::id::{GroupId, PoolId};
+use crate::layout::Segment;
 use crate::plan::{DeviceToHost, HostToDevice};
 use crate::quantity::{Rows, Tokens};
 
@@ -173,6 +174,12 @@ impl Geometry {
     #[must_use]
     pub fn block_rows<K: HasRows>(&self, group: GroupKey<K>, memory: Memory) -> Option<Rows> {
         Some(Rows::new(self.main_side(group.id, memory)?.rows))
+    }
+
+    /// What a block of a group's main side in one memory holds.
+    #[must_use]
+    pub fn block_segments(&self, group: GroupId, memory: Memory) -> Option<&[Segment]> {
+        Some(&self.main_side(group, memory)?.segments)
     }
 
     /// The pool of a group's main side in one memory.

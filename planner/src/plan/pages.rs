@@ -129,6 +129,21 @@ impl<D: Direction> PagePlan<D> {
         PlanSummary::of_pages(D::NAME, &self.geometry, &self.jobs, self.units, self.bytes)
     }
 
+    /// The pairs of blocks of job `job`, source first; none where there is no such job. Where rows are zeroed,
+    /// sources mean nothing.
+    pub fn blocks_of(&self, job: usize) -> impl Iterator<Item = (u32, u32)> {
+        let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+        let job = self.jobs.get(job);
+        let listed = job.filter(|job| job.flags & abi::job::LIST != 0);
+        let list = listed.map_or(&[][..], |job| {
+            let rest = self.lists.get(index(job.source)..).unwrap_or_default();
+            rest.get(..index(job.destination)).unwrap_or_default()
+        });
+        let single = job.filter(|job| job.flags & abi::job::LIST == 0);
+        let single = single.map(|job| (job.source, job.destination));
+        single.into_iter().chain(list.iter().map(|pair| (pair.source, pair.destination)))
+    }
+
     pub(super) fn mark(&self) -> Mark {
         Mark {
             jobs: self.jobs.len(),

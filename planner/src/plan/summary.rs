@@ -5,6 +5,7 @@ use std::fmt;
 use pagelift_abi as abi;
 use serde::Serialize;
 
+use super::pages::units_of_block;
 use crate::geometry::Geometry;
 
 /// What one launch will do.
@@ -29,12 +30,30 @@ pub struct JobSummary {
     pub layers: u32,
     /// Pairs of blocks; `None` for row jobs.
     pub blocks: Option<u32>,
-    /// First row of each block.
+    /// First row of each destination block.
     pub first_row: u32,
+    /// First row of each source block; means nothing where rows are zeroed.
+    pub source_row: u32,
     /// Rows of each block, or the most tokens of a step.
     pub rows: u32,
     /// Whether rows are zeroed, not copied.
     pub zero: bool,
+    /// Units of the job that warps share; `None` for row jobs.
+    pub units: Option<u32>,
+    /// Bytes written; `None` for row jobs.
+    pub bytes: Option<u64>,
+    /// Bytes of one access, of each run of rows that is copied together.
+    pub widths: Vec<u32>,
+}
+
+/// The access widths of a route's runs. The columns of a long row are as wide as the row.
+fn widths_of(geometry: &Geometry, route: u32) -> Vec<u32> {
+    let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+    let Some(route) = geometry.tables.routes.get(index(route)) else { return Vec::new() };
+    let pairs = geometry.tables.segments.iter().skip(index(route.first_segment)).take(index(route.segments));
+    let mut widths: Vec<u32> = pairs.map(|pair| u32::from(pair.width)).collect();
+    widths.dedup();
+    widths
 }
 
 /// The group and layers of a route.
@@ -54,13 +73,21 @@ impl PlanSummary {
         let jobs = jobs.iter().map(|job| {
             let (group, layers) = group_of(geometry, job.route);
             let listed = job.flags & abi::job::LIST != 0;
+            let blocks = if listed { job.destination } else { 1 };
+            let units = units_of_block(geometry, job.route, job.rows).saturating_mul(blocks.into());
+            let row_bytes = geometry.way(job.route).map_or(0, |way| way.row_bytes);
+            let rows = u64::from(job.rows).saturating_mul(blocks.into());
             JobSummary {
                 group,
                 layers,
-                blocks: Some(if listed { job.destination } else { 1 }),
+                blocks: Some(blocks),
                 first_row: job.destination_row,
+                source_row: job.source_row,
                 rows: job.rows,
                 zero: job.flags & abi::job::ZERO != 0,
+                units: u32::try_from(units).ok(),
+                bytes: Some(row_bytes.saturating_mul(rows)),
+                widths: widths_of(geometry, job.route),
             }
         });
         Self { direction, jobs: jobs.collect(), units, bytes: Some(bytes) }
@@ -69,7 +96,18 @@ impl PlanSummary {
     pub(super) fn of_rows(direction: &'static str, geometry: &Geometry, jobs: &[abi::RowJob]) -> Self {
         let jobs = jobs.iter().map(|job| {
             let (group, layers) = group_of(geometry, job.route);
-            JobSummary { group, layers, blocks: None, first_row: 0, rows: job.capacity, zero: false }
+            JobSummary {
+                group,
+                layers,
+                blocks: None,
+                first_row: 0,
+                source_row: 0,
+                rows: job.capacity,
+                zero: false,
+                units: None,
+                bytes: None,
+                widths: widths_of(geometry, job.route),
+            }
         });
         Self { direction, jobs: jobs.collect(), units: 0, bytes: None }
     }

@@ -33,8 +33,16 @@ fn a_restore_plan_reads_well_and_serialises() {
     );
     assert_eq!(
         summary["jobs"][2],
-        json!({"group": "all", "layers": 2, "blocks": 2, "first_row": 0, "rows": 4, "zero": false})
+        json!({"group": "all", "layers": 2, "blocks": 2, "first_row": 0, "source_row": 0, "rows": 4, "zero": false,
+            "units": 4, "bytes": 768, "widths": [16]})
     );
+    let summary = plan.summary();
+    let copied = summary.jobs.iter().filter(|job| !job.zero).filter_map(|job| job.bytes);
+    assert_eq!(Some(copied.sum()), summary.bytes);
+    assert_eq!(summary.jobs.iter().filter_map(|job| job.units).sum::<u32>(), summary.units);
+    let blocks: Vec<Vec<_>> = (0..7).map(|job| plan.blocks_of(job).collect()).collect();
+    assert_eq!([&blocks[0], &blocks[2], &blocks[3]], [&[(2, 0)][..], &[(3, 1), (4, 2)], &[(5, 3)]]);
+    assert_eq!((blocks[4][0].1, &blocks[5], &blocks[6]), (3, &vec![(6, 4)], &vec![]));
 }
 
 #[test]
