@@ -205,6 +205,15 @@ pub enum Problem {
     /// A state's page was given padding between rows.
     #[error("a state has no rows that could be padded: its page is copied whole")]
     PaddingOfState,
+    /// Rows of a dense cache were given padding.
+    #[error("the heads of a `dense` layout lie without a gap: pad its pages by the pool's `page_bytes`")]
+    PaddingOfHeads,
+    /// A side says how heads lie that its layout does not have.
+    #[error("only the heads of a `dense` layout have a `{field}`")]
+    NoHeads {
+        /// The field.
+        field: &'static str,
+    },
     /// A token-paged group is lifted as a state, or the other way round.
     #[error("a group of {family} can be lifted as {allowed}, not as `{found}`")]
     WrongLift {

@@ -74,6 +74,14 @@ impl<'j> Fields<'j> {
         self.optional(name).map(|json| number(json, &range)).transpose().at(self.place(name))
     }
 
+    /// One of a few numbers.
+    pub fn one_of(&self, name: &'static str, numbers: &[u32]) -> Result<u32, Located> {
+        let words = || numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ");
+        let json = self.required(name, words)?;
+        let found = numbers.iter().find(|number| *json == Json::Whole(u64::from(**number)));
+        found.copied().map_or_else(|| unexpected(words(), json), Ok).at(self.place(name))
+    }
+
     /// A name: some text without control characters.
     pub fn text(&self, name: &'static str) -> Result<String, Located> {
         let expected = || format!("text of 1 to {} characters", limits::NAME);

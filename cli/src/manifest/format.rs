@@ -132,6 +132,8 @@ pub struct SideSpec {
     pub first_layer: u32,
     pub layer_order: LayerOrder,
     pub row_padding: u32,
+    pub head_order: Option<HeadOrder>,
+    pub kv_regions: Option<KvRegions>,
     pub blocks: BlocksSpec,
 }
 
@@ -150,6 +152,45 @@ impl Word for LayerOrder {
         &[("forward", Self::Forward), ("reversed", Self::Reversed)];
 }
 
+/// How the heads of a dense cache lie in a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HeadOrder {
+    /// Heads inside rows: `[rows, heads, head_dim]`.
+    #[default]
+    Nhd,
+    /// Heads outside rows: `[heads, rows, head_dim]`.
+    Hnd,
+}
+
+impl Word for HeadOrder {
+    const WORDS: &'static [(&'static str, Self)] = &[("nhd", Self::Nhd), ("hnd", Self::Hnd)];
+}
+
+/// Where K and V of a dense cache lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KvRegions {
+    /// K, then V, in one page.
+    #[default]
+    One,
+    /// K and V in pages of their own: two layers of the pool for each layer of the group.
+    Two,
+}
+
+impl KvRegions {
+    /// How many regions a page has.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        match self {
+            Self::One => 1,
+            Self::Two => 2,
+        }
+    }
+}
+
+impl Word for KvRegions {
+    const WORDS: &'static [(&'static str, Self)] = &[("one", Self::One), ("two", Self::Two)];
+}
+
 /// A block list.
 #[derive(Debug)]
 pub enum BlocksSpec {
@@ -160,7 +201,7 @@ pub enum BlocksSpec {
 }
 
 /// What a page holds.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayoutSpec {
     /// Latent attention: 512 latent and 64 rope values a token.
     MlaBf16,
@@ -168,10 +209,22 @@ pub enum LayoutSpec {
     Fp8DsMla,
     /// DeepSeek V3.2 indexer keys: all rows' values, then all rows' scales.
     IndexerFp8,
+    /// MXFP4 indexer keys: all rows' values, then all rows' scales.
+    IndexerMxfp4,
+    /// DeepSeek V4 in fp8: all rows' values, then all rows' exponents, in pages of a multiple of so many bytes.
+    DeepseekV4 { page_multiple: u32 },
+    /// DeepSeek V4.1: the same with other sizes.
+    DeepseekV41,
     /// Qwen sparse attention: K then V of one head in a row, one segment a head.
     QsaMainBf16 { kv_heads: u32 },
+    /// The same in fp8, with a scale a tensor that is kept outside the cache.
+    QsaMainFp8 { kv_heads: u32 },
     /// Its compressed index keys, one for four tokens.
     QsaCompressedBf16,
+    /// The same in fp8.
+    QsaCompressedFp8 { width: u32 },
+    /// K and V of each head, as MHA and GQA models keep them.
+    Dense { kv_heads: u32, head_dim: u32, element_bytes: u32, scales: Scales },
     /// Its raw keys of the last tokens, at slot `position % slots`.
     Ring { slot_bytes: u32 },
     /// Gated delta net.
@@ -186,15 +239,30 @@ pub enum LayoutSpec {
     State { recurrent: bool, parts: Vec<PartSpec> },
 }
 
+/// The scales that a dense cache keeps in its pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Scales {
+    /// None: the values need none, or have one a tensor, which lies elsewhere.
+    #[default]
+    None,
+    /// An fp32 for each token and head, of K and of V.
+    PerTokenHead,
+}
+
+impl Word for Scales {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("per-token-head", Self::PerTokenHead)];
+}
+
 /// A run of equally spaced rows.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSpec {
     pub name: String,
     pub row_bytes: u32,
 }
 
 /// A part of a state.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartSpec {
     pub name: String,
     pub bytes: u32,

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::error::{At, Located, Problem};
-use super::format::{GroupSpec, Landing, LayerOrder, Lift, Memory, SideSpec};
+use super::format::{
+    GroupSpec, HeadOrder, KvRegions, Landing, LayerOrder, LayoutSpec, Lift, Memory, SideSpec,
+};
 use super::layout::{Context, Family, Shape};
 use super::pool::Pool;
 use super::span::Span;
@@ -17,7 +19,9 @@ pub struct Group {
     pub name: String,
     /// Layers; at least 1.
     pub layers: u32,
-    /// What a page of one layer holds.
+    /// The name and fields of its layout.
+    pub layout: LayoutSpec,
+    /// What a page of one layer holds: what stands behind the layout's name.
     pub shape: Shape,
     /// Where imported blocks arrive.
     pub landing: Landing,
@@ -42,6 +46,10 @@ pub struct Side {
     pub layer_order: LayerOrder,
     /// Bytes after each row of every segment.
     pub row_padding: u32,
+    /// How the heads of a dense cache lie.
+    pub head_order: HeadOrder,
+    /// Where K and V of a dense cache lie.
+    pub kv_regions: KvRegions,
     /// The ids that the import uses, by position: see `Manifest::load`.
     pub blocks: Vec<u32>,
 }
@@ -111,6 +119,7 @@ impl Group {
             index,
             name: spec.name.clone(),
             layers: spec.layers,
+            layout: spec.layout.clone(),
             shape,
             landing: spec.landing,
             lift: spec.lift,
@@ -223,16 +232,21 @@ impl Side {
                 Problem::WrongMemory { pool: pool.name.clone(), expected: memory, found: pool.memory };
             return Err(problem).at(format!("{place}.pool"));
         }
-        let first_layer = spec.first_layer;
+        let (head_order, kv_regions) = spec.check_heads(shape, place)?;
+        // Two numbers of at most 17 bits.
+        let (first_layer, layers) = (spec.first_layer, layers.saturating_mul(kv_regions.count()));
         if first_layer.checked_add(layers).is_none_or(|end| end > pool.layers) {
             let (pool, found) = (pool.name.clone(), pool.layers);
             let problem = Problem::LayersOutOfRange { pool, first_layer, layers, found };
             return Err(problem).at(format!("{place}.first_layer"));
         }
-        if shape.family == Family::State && spec.row_padding > 0 {
+        if spec.row_padding > 0 && shape.family == Family::State {
             return Err(Problem::PaddingOfState).at(format!("{place}.row_padding"));
         }
-        let needed = shape.page_bytes(spec.row_padding);
+        if spec.row_padding > 0 && shape.is_dense() {
+            return Err(Problem::PaddingOfHeads).at(format!("{place}.row_padding"));
+        }
+        let needed = shape.page_bytes(spec.row_padding, kv_regions);
         if needed > pool.page_bytes {
             let (pool, page_bytes) = (pool.name.clone(), pool.page_bytes);
             return Err(Problem::PageTooSmall { needed, pool, page_bytes }).at(place);
@@ -242,7 +256,20 @@ impl Side {
             first_layer,
             layer_order: spec.layer_order,
             row_padding: spec.row_padding,
+            head_order,
+            kv_regions,
             blocks: Vec::new(),
         })
+    }
+}
+
+impl SideSpec {
+    /// How heads lie, which only a dense cache may say.
+    fn check_heads(&self, shape: &Shape, place: &str) -> Result<(HeadOrder, KvRegions), Located> {
+        let said = [("head_order", self.head_order.is_some()), ("kv_regions", self.kv_regions.is_some())];
+        match said.iter().find(|(_, said)| *said && !shape.is_dense()) {
+            Some((field, _)) => Err(Problem::NoHeads { field }).at(format!("{place}.{field}")),
+            None => Ok((self.head_order.unwrap_or_default(), self.kv_regions.unwrap_or_default())),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! How many rows and bytes stand behind a layout's name.
 
 use super::error::{At, Located, Problem, divide};
-use super::format::LayoutSpec;
+use super::format::{KvRegions, LayoutSpec, Scales};
 use super::limits;
 
 /// What the rows of a page stand for.
@@ -25,11 +25,46 @@ pub struct Segment {
     pub name: String,
     /// Bytes of a row, without padding; at least 1.
     pub row_bytes: u32,
-    /// Bytes of one row of each segment before this one.
-    pub bytes_before: u64,
+    /// What it is; its place in a page follows from that, and from how a side keeps it.
+    pub part: Part,
 }
 
-/// What a page holds, wherever it lies: its segments follow one another, in this order.
+/// What a segment is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// A plane: its rows follow all rows of the segments before it.
+    Plane {
+        /// Bytes of one row of each of those.
+        bytes_before: u64,
+    },
+    /// The values of one head of a dense cache.
+    Head {
+        /// 0 for K, 1 for V.
+        tensor: u32,
+        /// The head of this rank.
+        head: u32,
+        /// What the cache consists of.
+        dense: Dense,
+    },
+    /// The scales of all heads of K or of V, after all values that lie with them.
+    Scales {
+        /// 0 for K, 1 for V.
+        tensor: u32,
+        /// What the cache consists of.
+        dense: Dense,
+    },
+}
+
+/// The heads of a dense cache, K and V alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dense {
+    /// Heads of this rank.
+    pub heads: u32,
+    /// Bytes of the values of one head of one token.
+    pub head_bytes: u32,
+}
+
+/// What a page holds, wherever it lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shape {
     /// What a row stands for.
@@ -40,12 +75,33 @@ pub struct Shape {
     pub rows: u32,
     /// The segments; at least one.
     pub segments: Vec<Segment>,
+    /// Pages are rounded up to a multiple of so many bytes; 1 where they are not.
+    pub page_multiple: u32,
 }
 
 impl Shape {
-    /// Bytes of a page when `row_padding` bytes follow every row.
+    /// Bytes of a page's rows, without any padding.
     #[must_use]
-    pub fn page_bytes(&self, row_padding: u32) -> u64 {
+    pub fn content_bytes(&self) -> u64 {
+        self.padded_bytes(0)
+    }
+
+    /// Bytes that a page needs in a pool, when `row_padding` bytes follow every row: of one of its regions, where it
+    /// has two.
+    #[must_use]
+    pub fn page_bytes(&self, row_padding: u32, regions: KvRegions) -> u64 {
+        // K and V are of one size.
+        let bytes = self.padded_bytes(row_padding) / u64::from(regions.count());
+        bytes.checked_next_multiple_of(self.page_multiple.into()).unwrap_or(u64::MAX)
+    }
+
+    /// Whether K and V of each head are kept apart.
+    #[must_use]
+    pub fn is_dense(&self) -> bool {
+        !self.segments.iter().any(|segment| matches!(segment.part, Part::Plane { .. }))
+    }
+
+    fn padded_bytes(&self, row_padding: u32) -> u64 {
         let rows = u64::from(self.rows);
         let row = |segment: &Segment| u64::from(segment.row_bytes).saturating_add(u64::from(row_padding));
         self.segments.iter().fold(0, |sum, segment| rows.saturating_mul(row(segment)).saturating_add(sum))
@@ -71,6 +127,11 @@ impl LayoutSpec {
             let rank = |value| divide(what, value, "`tensor_parallel`", context.tensor_parallel.into());
             dimension.map(rank).transpose().at(if field.is_empty() { place.to_owned() } else { at(field) })
         };
+        // At most the heads of all ranks, which have 32 bits.
+        let heads = |all: u32| {
+            let heads = on_rank("`kv_heads`", "kv_heads", Some(all.into()))?;
+            Ok(heads.and_then(|heads| u32::try_from(heads).ok()).unwrap_or(0))
+        };
         let state = |recurrent, parts: Sized| shape(Family::State, recurrent, 1, parts).at(place);
         let tokens = |tokens_per_row: u32, field: &str, segments: Sized| {
             let (block, row) = (context.block_tokens.into(), u64::from(tokens_per_row));
@@ -86,12 +147,35 @@ impl LayoutSpec {
             // 512 e4m3, four fp32 scales, 64 bf16.
             Self::Fp8DsMla => tokens(1, "", vec![named("latent", 512 + 4 * FP32 + 64 * BF16)]),
             Self::IndexerFp8 => tokens(1, "", vec![named("keys", 128), named("scales", FP32)]),
+            Self::IndexerMxfp4 => tokens(1, "", vec![named("keys", 64), named("scales", 4)]),
+            // 448 e4m3 and 64 bf16; seven exponents and a byte that is unused.
+            Self::DeepseekV4 { page_multiple } => {
+                let segments = vec![named("latent", 448 + 64 * BF16), named("exponents", 7 + 1)];
+                Ok(Shape { page_multiple: *page_multiple, ..tokens(1, "", segments)? })
+            }
+            Self::DeepseekV41 => {
+                let segments = vec![named("latent", 512), named("exponents", 16)];
+                Ok(Shape { page_multiple: 512, ..tokens(1, "", segments)? })
+            }
             Self::QsaMainBf16 { kv_heads } => {
-                let heads = on_rank("`kv_heads`", "kv_heads", Some((*kv_heads).into()))?.unwrap_or(0);
                 let head = |head| named(&format!("kv.{head}"), BF16 * 2 * 256);
-                tokens(1, "", (0..heads).map(head).collect())
+                tokens(1, "", (0..heads(*kv_heads)?).map(head).collect())
+            }
+            Self::QsaMainFp8 { kv_heads } => {
+                let head = |head| named(&format!("kv.{head}"), 2 * 256);
+                tokens(1, "", (0..heads(*kv_heads)?).map(head).collect())
             }
             Self::QsaCompressedBf16 => tokens(4, "", vec![named("keys", BF16 * 128)]),
+            Self::QsaCompressedFp8 { width } => tokens(4, "", vec![named("keys", (*width).into())]),
+            Self::Dense { kv_heads, head_dim, element_bytes, scales } => {
+                // Both are bounded far below 32 bits.
+                let head_bytes = head_dim.saturating_mul(*element_bytes);
+                let dense = Dense { heads: heads(*kv_heads)?, head_bytes };
+                let (names, parts): (Vec<_>, Vec<_>) = dense.segments(*scales).unzip();
+                let mut shape = tokens(1, "", names)?;
+                shape.segments.iter_mut().zip(parts).for_each(|(segment, part)| segment.part = part);
+                Ok(shape)
+            }
             Self::Ring { slot_bytes } => {
                 let rows = ring_rows(context).at(place)?;
                 shape(Family::Ring, false, rows, vec![named("slots", (*slot_bytes).into())]).at(place)
@@ -129,6 +213,25 @@ impl LayoutSpec {
                 state(*recurrent, parts.iter().map(|part| named(&part.name, part.bytes.into())).collect())
             }
         }
+    }
+}
+
+impl Dense {
+    /// The segments with what they are: K head by head, V head by head, and their scales.
+    fn segments(self, scales: Scales) -> impl Iterator<Item = ((String, Option<u64>), Part)> {
+        const TENSORS: [(u32, &str); 2] = [(0, "k"), (1, "v")];
+        let heads = TENSORS.into_iter().flat_map(move |(tensor, name)| {
+            (0..self.heads).map(move |head| {
+                let segment = named(&format!("{name}.{head}"), self.head_bytes.into());
+                (segment, Part::Head { tensor, head, dense: self })
+            })
+        });
+        let scaled = TENSORS.into_iter().filter(move |_| scales == Scales::PerTokenHead);
+        let scales = scaled.map(move |(tensor, name)| {
+            let segment = named(&format!("{name}.scale"), FP32 * u64::from(self.heads));
+            (segment, Part::Scales { tensor, dense: self })
+        });
+        heads.chain(scales)
     }
 }
 
@@ -172,7 +275,7 @@ fn shape(family: Family, recurrent: bool, rows: u32, segments: Sized) -> Result<
         let fits = bytes.filter(|bytes| (1..=limits::PAGE_BYTES).contains(bytes));
         match fits.and_then(|bytes| u32::try_from(bytes).ok()) {
             Some(row_bytes) => {
-                let segment = Segment { name, row_bytes, bytes_before };
+                let segment = Segment { name, row_bytes, part: Part::Plane { bytes_before } };
                 bytes_before += u64::from(row_bytes);
                 Ok(segment)
             }
@@ -182,7 +285,8 @@ fn shape(family: Family, recurrent: bool, rows: u32, segments: Sized) -> Result<
             }
         }
     });
-    Ok(Shape { family, recurrent, rows, segments: segments.collect::<Result<_, Problem>>()? })
+    let segments = segments.collect::<Result<_, Problem>>()?;
+    Ok(Shape { family, recurrent, rows, segments, page_multiple: 1 })
 }
 
 #[cfg(test)]
@@ -204,8 +308,8 @@ mod tests {
     #[test]
     fn mla_page_of_128_tokens() {
         let shape = shape(r#"{"kind": "mla-bf16"}"#, PLAIN).unwrap();
-        assert_eq!(shape.page_bytes(0), 147_456);
-        assert_eq!(61 * shape.page_bytes(0), 8_994_816);
+        assert_eq!(shape.content_bytes(), 147_456);
+        assert_eq!(61 * shape.content_bytes(), 8_994_816);
     }
 
     #[test]
@@ -213,9 +317,9 @@ mod tests {
         let context = Context { block_tokens: 64, ..PLAIN };
         let main = shape(r#"{"kind": "fp8-ds-mla"}"#, context).unwrap();
         let indexer = shape(r#"{"kind": "indexer-fp8"}"#, context).unwrap();
-        assert_eq!((main.page_bytes(0), indexer.page_bytes(0)), (41_984, 8_448));
-        assert_eq!(61 * (main.page_bytes(0) + indexer.page_bytes(0)), 3_076_352);
-        assert_eq!(501 * 61 * indexer.page_bytes(0), 258_179_328);
+        assert_eq!((main.content_bytes(), indexer.content_bytes()), (41_984, 8_448));
+        assert_eq!(61 * (main.content_bytes() + indexer.content_bytes()), 3_076_352);
+        assert_eq!(501 * 61 * indexer.content_bytes(), 258_179_328);
     }
 
     const GDN: &str = r#"{"kind": "gdn", "v_heads": 48, "k_heads": 16, "v_dim": 128, "k_dim": 128}"#;
@@ -226,7 +330,7 @@ mod tests {
         assert_eq!(parts(GDN, context), [102_400, 3_145_728]);
         let context = Context { tensor_parallel: 2, ..context };
         assert_eq!(parts(GDN, context), [51_200, 1_572_864]);
-        assert_eq!(shape(GDN, context).unwrap().page_bytes(0), 1_624_064);
+        assert_eq!(shape(GDN, context).unwrap().content_bytes(), 1_624_064);
         assert!(shape(GDN, context).unwrap().recurrent);
     }
 
@@ -245,7 +349,7 @@ mod tests {
         let context = Context { block_tokens: 1600, tensor_parallel: 2, speculative_tokens: 2 };
         assert_eq!(parts(r#"{"kind": "qsa-main-bf16", "kv_heads": 2}"#, context), [1024]);
         let keys = shape(r#"{"kind": "qsa-compressed-bf16"}"#, context).unwrap();
-        assert_eq!((keys.rows, keys.page_bytes(0)), (400, 102_400));
+        assert_eq!((keys.rows, keys.content_bytes()), (400, 102_400));
         assert_eq!(keys.family, Family::Tokens { tokens_per_row: 4 });
     }
 

@@ -21,6 +21,7 @@ use crate::text;
 #[derive(Debug, Clone)]
 pub struct Manifest {
     model: String,
+    tensor_parallel: u32,
     speculative_tokens: u32,
     span: Span,
     pools: Vec<Arc<Pool>>,
@@ -105,7 +106,8 @@ impl Draft {
         let groups = check_groups(&spec.groups, &pools, context)?;
         let recurrent = groups.iter().any(|group| group.shape.recurrent);
         let span = Span::new(prompt_tokens, block_tokens, recurrent);
-        let manifest = Manifest { model, speculative_tokens, span, pools, groups, spare: Vec::new() };
+        let spare = Vec::new();
+        let manifest = Manifest { model, tensor_parallel, speculative_tokens, span, pools, groups, spare };
         manifest.check_blocks()?;
         manifest.check_work()?;
         Ok(Self { path: path.into(), specs: spec.groups, manifest })
@@ -184,7 +186,8 @@ impl Manifest {
             let page = u64::from(group.shape.rows).saturating_mul(segments).saturating_mul(layers);
             for (side, needed) in self.sides(group) {
                 rows = page.saturating_mul(needed).saturating_add(rows);
-                addresses = layers.saturating_mul(side.pool.extents().into()).saturating_add(addresses);
+                let regions = layers.saturating_mul(side.kv_regions.count().into());
+                addresses = regions.saturating_mul(side.pool.extents().into()).saturating_add(addresses);
             }
         }
         no_more("rows × segments × layers × blocks of all groups", rows, limits::ROWS).at("groups")?;
@@ -202,6 +205,12 @@ impl Manifest {
     #[must_use]
     pub fn model(&self) -> &str {
         &self.model
+    }
+
+    /// Ranks that heads are split over; the manifest describes one of them.
+    #[must_use]
+    pub const fn tensor_parallel(&self) -> u32 {
+        self.tensor_parallel
     }
 
     /// Draft tokens of a step.
@@ -238,7 +247,7 @@ impl Manifest {
     #[must_use]
     pub fn handed_over(&self) -> u64 {
         let of_group = |group: &Group| {
-            let layer = group.shape.page_bytes(0).saturating_mul(group.received_blocks(&self.span));
+            let layer = group.shape.content_bytes().saturating_mul(group.received_blocks(&self.span));
             layer.saturating_mul(group.layers.into())
         };
         self.groups.iter().map(of_group).fold(0, u64::saturating_add)

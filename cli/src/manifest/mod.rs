@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `json` | which values does the text hold? |
 //! | `fields` | where does a field stand, and what must it be? |
-//! | `format`, `read` | what may a manifest say? |
+//! | `format`, `read`, `kind` | what may a manifest say? |
 //! | `load` | how does a file become a checked [`Manifest`]? |
 //! | `span` | which blocks does a prompt of N tokens need? |
 //! | `layout` | how many rows and bytes stand behind a layout's name? |
@@ -24,6 +24,7 @@ mod fields;
 mod format;
 mod group;
 mod json;
+mod kind;
 mod layout;
 mod limits;
 mod load;
@@ -36,9 +37,9 @@ mod splitmix;
 mod tests;
 
 pub use error::ManifestError;
-pub use format::{Landing, LayerOrder, Lift, Memory, PoolOrder};
+pub use format::{HeadOrder, KvRegions, Landing, LayerOrder, LayoutSpec, Lift, Memory, PoolOrder, Scales};
 pub use group::{Group, Side};
-pub use layout::Family;
+pub use layout::{Dense, Family, Part, Segment};
 pub use load::{Draft, Footprint, Manifest};
 pub use pool::Pool;
 pub use splitmix::{SplitMix64, mix};

@@ -55,7 +55,7 @@ fn deepseek_v3() {
     assert_eq!((span.received_blocks(), span.capacity(), span.holes()), (251, 32_128, 109));
     assert_eq!((span.tail_page(), span.tail_rows()), (250, 19));
     assert_eq!((main.host_blocks().len(), main.device_pages().len(), main.tail_rows(span)), (251, 1, 19));
-    assert_eq!(main.shape.page_bytes(0), 147_456);
+    assert_eq!(main.shape.content_bytes(), 147_456);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn qwen_flash_on_one_rank_of_two() {
     let (index, gdn) = (group(&manifest, "index"), group(&manifest, "gdn.1"));
     assert_eq!((index.shape.rows, index.tail_rows(span)), (400, 374));
     assert_eq!(
-        (gdn.shape.page_bytes(0), gdn.device.as_ref().unwrap().pool.page_bytes),
+        (gdn.shape.content_bytes(), gdn.device.as_ref().unwrap().pool.page_bytes),
         (1_624_064, 1_638_400)
     );
     assert_eq!(group(&manifest, "ring").shape.rows, 8);
@@ -302,6 +302,46 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
     ("hybrid", "/groups/3/host/row_padding", "16", &["groups[3].host.row_padding", "copied whole"]),
     ("hybrid", "/groups/4/host", "null", &["groups[4]", "a mirror needs the side `host`"]),
     ("hybrid", "/groups/6/device", "null", &["groups[6]", "landing `gpu` needs the side `device`"]),
+    // Heads of dense layouts, and pages that are rounded up.
+    (
+        "aligned",
+        "/groups/0/host/head_order",
+        "\"hnd\"",
+        &["groups[0].host.head_order: only the heads of a `dense` layout have a `head_order`"],
+    ),
+    ("hybrid", "/groups/3/device/kv_regions", "\"two\"", &["groups[3].device.kv_regions: only the heads"]),
+    ("gqa", "/groups/0/host/row_padding", "16", &["groups[0].host.row_padding", "without a gap"]),
+    (
+        "gqa",
+        "/groups/0/device/head_order",
+        "\"nhdc\"",
+        &["groups[0].device.head_order: expected `nhd` or `hnd`, found the text `nhdc`"],
+    ),
+    (
+        "gqa",
+        "/groups/0/device/first_layer",
+        "2",
+        &["groups[0].device.first_layer: 8 layers from layer 2 on do not fit into the 9 layers"],
+    ),
+    ("gqa", "/pools/1/page_bytes", "16383", &["groups[0].device", "needs 16384 bytes a page"]),
+    ("gqa", "/pools/0/page_bytes", "32767", &["groups[0].host", "needs 32768 bytes a page"]),
+    ("gqa", "/tensor_parallel", "3", &["groups[0].layout.kv_heads", "`kv_heads` = 4 is not a multiple"]),
+    ("gqa", "/groups/0/layout/element_bytes", "3", &["groups[0].layout.element_bytes", "from 1 to 2"]),
+    (
+        "gqa",
+        "/groups/0/layout/scales",
+        "\"tensor\"",
+        &["groups[0].layout.scales: expected `none` or `per-token-head`"],
+    ),
+    (
+        "split-pages",
+        "/groups/0/layout/page_multiple",
+        "584",
+        &["groups[0].layout.page_multiple: expected 512 or 576, found 584"],
+    ),
+    ("split-pages", "/pools/0/page_bytes", "9344", &["groups[0].host", "needs 9792 bytes a page"]),
+    ("split-pages", "/pools/1/page_bytes", "8448", &["groups[2].host", "needs 8704 bytes a page"]),
+    ("qsa-fp8", "/groups/1/layout/width", "0", &["groups[1].layout.width: expected a whole number from 1"]),
     // Numbers where words belong, and words where numbers do.
     (
         "hybrid",

@@ -1,6 +1,8 @@
 //! Where a row lies, and which row a token belongs to.
 
-use crate::manifest::{Family, Group, LayerOrder, PoolOrder, Side};
+use crate::manifest::{
+    Dense, Family, Group, HeadOrder, KvRegions, LayerOrder, Part, PoolOrder, Segment, Side,
+};
 
 /// A place in a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,15 +13,16 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// Where the page of one layer of a group begins: `layer_offset[l] + block · block_stride`, within its extent.
+/// Where a region of the page of one layer of a group begins: `layer_offset[l] + block · block_stride`, within its
+/// extent.
 ///
 /// `layer` is the group's, below its number of layers; the manifest's limits keep the sum within 64 bits.
 #[must_use]
-pub fn page_place(group: &Group, side: &Side, layer: u32, block: u32) -> Place {
+pub fn page_place(group: &Group, side: &Side, (layer, region): (u32, u32), block: u32) -> Place {
     let pool = &side.pool;
     let extent = block / pool.blocks_per_extent;
     let index = u64::from(block % pool.blocks_per_extent);
-    let layer = u64::from(pool_layer(group, side, layer));
+    let layer = u64::from(pool_layer(group, side, layer, region));
     let offset = match pool.order {
         PoolOrder::LayersOutermost => {
             layer * u64::from(pool.blocks_per_extent) * pool.page_bytes + index * pool.page_bytes
@@ -31,35 +34,103 @@ pub fn page_place(group: &Group, side: &Side, layer: u32, block: u32) -> Place {
     Place { extent, offset }
 }
 
-/// Where a row of a segment begins: its page's place `+ segment.offset + row · segment.row_stride`.
+/// Where a row of a segment begins: the place of its region of the page `+ segment.offset + row · segment.row_stride`.
 #[must_use]
 pub fn row_place(group: &Group, side: &Side, layer: u32, block: u32, segment: usize, row: u32) -> Place {
-    let page = page_place(group, side, layer, block);
-    Place { offset: page.offset + row_offset(group, side, segment, row), ..page }
+    let (region, offset) = within_page(group, side, segment, row);
+    let page = page_place(group, side, (layer, region), block);
+    Place { offset: page.offset + offset, ..page }
 }
 
-/// Bytes from the beginning of a page to a row: the rows of all segments before its own, then those before it.
-pub fn row_offset(group: &Group, side: &Side, segment: usize, row: u32) -> u64 {
-    let Some(shape) = group.shape.segments.get(segment) else { return 0 };
-    let padding = u64::from(side.row_padding);
-    let before = u64::from(group.shape.rows) * (shape.bytes_before + segment as u64 * padding);
-    before + u64::from(row) * (u64::from(shape.row_bytes) + padding)
-}
-
-fn pool_layer(group: &Group, side: &Side, layer: u32) -> u32 {
-    match side.layer_order {
-        LayerOrder::Forward => side.first_layer + layer,
-        LayerOrder::Reversed => side.first_layer + (group.layers - 1).saturating_sub(layer),
+/// The region of a page that a row lies in, and how many bytes from its beginning.
+fn within_page(group: &Group, side: &Side, segment: usize, row: u32) -> (u32, u64) {
+    let Some(shape) = group.shape.segments.get(segment) else { return (0, 0) };
+    let (rows, row, row_bytes) = (u64::from(group.shape.rows), u64::from(row), u64::from(shape.row_bytes));
+    // The values of K, or of V.
+    let values = |dense: Dense| rows * u64::from(dense.heads) * u64::from(dense.head_bytes);
+    match (shape.part, side.kv_regions) {
+        // The rows of all segments before its own, then those before it.
+        (Part::Plane { bytes_before }, _) => {
+            let padding = u64::from(side.row_padding);
+            (0, rows * (bytes_before + segment as u64 * padding) + row * (row_bytes + padding))
+        }
+        (Part::Head { tensor, head, dense }, regions) => {
+            let heads_before = match side.head_order {
+                HeadOrder::Nhd => row * u64::from(dense.heads) + u64::from(head),
+                HeadOrder::Hnd => u64::from(head) * rows + row,
+            };
+            let offset = heads_before * u64::from(dense.head_bytes);
+            match regions {
+                KvRegions::One => (0, u64::from(tensor) * values(dense) + offset),
+                KvRegions::Two => (tensor, offset),
+            }
+        }
+        (Part::Scales { tensor, dense }, KvRegions::One) => {
+            (0, 2 * values(dense) + (u64::from(tensor) * rows + row) * row_bytes)
+        }
+        (Part::Scales { tensor, dense }, KvRegions::Two) => (tensor, values(dense) + row * row_bytes),
     }
 }
 
-/// Which layer of the group a layer of the pool is, if any.
-pub fn group_layer(group: &Group, side: &Side, pool_layer: u32) -> Option<u32> {
-    let number = pool_layer.checked_sub(side.first_layer).filter(|number| *number < group.layers)?;
-    // Either order is its own inverse.
-    let layer = self::pool_layer(group, side, number).checked_sub(side.first_layer);
-    debug_assert!(layer.is_some_and(|layer| self::pool_layer(group, side, layer) == pool_layer));
-    layer
+/// A row of a segment, and where it begins in its region of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowAt {
+    /// The segment.
+    pub segment: usize,
+    /// The row.
+    pub row: u32,
+    /// Bytes from the beginning of the region.
+    pub start: usize,
+    /// Bytes from there to the end of the row.
+    pub end: usize,
+}
+
+/// All rows of one region of a page, in the order in which they lie there.
+pub fn rows_in_order(group: &Group, side: &Side, region: u32) -> impl Iterator<Item = RowAt> {
+    // The heads of a token lie side by side if heads are inside rows; every other segment lies alone.
+    let side_by_side = |one: &Segment, next: &Segment| match (one.part, next.part) {
+        (Part::Head { tensor: one, .. }, Part::Head { tensor: next, .. }) => {
+            side.head_order == HeadOrder::Nhd && one == next
+        }
+        _ => false,
+    };
+    let mut first = 0;
+    let runs = group.shape.segments.chunk_by(side_by_side).map(move |run| {
+        let segments = first..first + run.len();
+        first = segments.end;
+        segments
+    });
+    let rows = runs.flat_map(|segments| {
+        (0..group.shape.rows).flat_map(move |row| segments.clone().map(move |segment| (segment, row)))
+    });
+    rows.filter_map(move |(segment, row)| {
+        let (in_region, start) = within_page(group, side, segment, row);
+        let bytes = group.shape.segments.get(segment)?.row_bytes;
+        // A page is far smaller than the address space.
+        let start = start as usize;
+        (in_region == region).then_some(RowAt { segment, row, start, end: start + bytes as usize })
+    })
+}
+
+/// The layer of the pool that holds a region of a layer of the group: K's layer is followed by V's where they are
+/// apart.
+fn pool_layer(group: &Group, side: &Side, layer: u32, region: u32) -> u32 {
+    let number = match side.layer_order {
+        LayerOrder::Forward => layer,
+        LayerOrder::Reversed => (group.layers - 1).saturating_sub(layer),
+    };
+    side.first_layer + number * side.kv_regions.count() + region
+}
+
+/// Which layer of the group, and which region of it, a layer of the pool is, if any.
+pub fn group_layer(group: &Group, side: &Side, pool_layer: u32) -> Option<(u32, u32)> {
+    let (regions, number) = (side.kv_regions.count(), pool_layer.checked_sub(side.first_layer)?);
+    let (number, region) = (number / regions, number % regions);
+    let layer = match side.layer_order {
+        LayerOrder::Forward => number,
+        LayerOrder::Reversed => group.layers.checked_sub(number + 1)?,
+    };
+    (layer < group.layers).then_some((layer, region))
 }
 
 /// The slot that the engine writes when it has computed a token.

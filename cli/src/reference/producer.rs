@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::address::{Place, page_place, row_place};
+use super::address::{Place, RowAt, page_place, row_place, rows_in_order};
 use super::content::Contents;
 use super::error::ReferenceError;
 use crate::manifest::{Group, Manifest, Pool, Side};
@@ -48,7 +48,7 @@ impl Piece<'_> {
     }
 }
 
-/// What the producer holds: for each group `[layers, blocks, page]`, without any padding. Its bytes follow from the
+/// What the producer holds: every row of every layer of the blocks that it hands over. Their bytes follow from the
 /// seed, and are made as they are handed over.
 #[derive(Debug, Clone, Copy)]
 pub struct Producer<'m> {
@@ -60,6 +60,15 @@ pub struct Producer<'m> {
 const BATCH: usize = 8 << 20;
 const SHARE: usize = 256 << 10;
 
+/// One region of one layer of a group on the way to its side.
+#[derive(Clone, Copy)]
+pub struct Plane<'a> {
+    pub group: &'a Group,
+    pub side: &'a Side,
+    pub layer: u32,
+    pub region: u32,
+}
+
 impl<'m> Producer<'m> {
     /// The producer whose bytes follow from this seed.
     #[must_use]
@@ -67,17 +76,18 @@ impl<'m> Producer<'m> {
         Self { manifest, contents: Contents::new(seed) }
     }
 
-    /// Writes one layer of the block at a position of the request: its segments one after another.
-    pub fn page(self, group: &Group, layer: u32, position: u64, mut page: &mut [u8]) {
-        for (segment, shape) in group.shape.segments.iter().enumerate() {
-            let first = position.saturating_mul(group.shape.rows.into());
-            for row in (first..).take(group.shape.rows as usize) {
-                let (bytes, after) = std::mem::take(&mut page)
-                    .split_at_mut_checked(shape.row_bytes as usize)
-                    .unwrap_or((&mut [], &mut []));
-                self.contents.produced(group.index, layer, segment, row).fill(0, bytes);
-                page = after;
-            }
+    /// Writes the rows of the block at a position of the request, in the order in which they are to lie, without any
+    /// padding between them.
+    pub fn page(self, to: Plane<'_>, position: u64, mut page: &mut [u8]) {
+        let Plane { group, side, layer, region } = to;
+        let first = position.saturating_mul(group.shape.rows.into());
+        for RowAt { segment, row, start, end } in rows_in_order(group, side, region) {
+            let (bytes, after) =
+                std::mem::take(&mut page).split_at_mut_checked(end - start).unwrap_or((&mut [], &mut []));
+            self.contents
+                .produced(group.index, layer, segment, first.saturating_add(row.into()))
+                .fill(0, bytes);
+            page = after;
         }
     }
 
@@ -95,21 +105,23 @@ impl<'m> Producer<'m> {
             return Err(ReferenceError::NotProduced { group, position, received }.into());
         }
         // At least 1, and at most `limits::PAGE_BYTES`.
-        let page_bytes = group.shape.page_bytes(0) as usize;
+        let page_bytes = (group.shape.content_bytes() / u64::from(side.kv_regions.count())) as usize;
         let (at_once, share) = ((BATCH / page_bytes).max(1), (SHARE / page_bytes).max(1));
         let mut memory = vec![0; page_bytes * at_once.min(blocks.len())];
-        for layer in 0..group.layers {
+        let regions = 0..side.kv_regions.count();
+        for (layer, region) in (0..group.layers).flat_map(|layer| regions.clone().map(move |r| (layer, r))) {
+            let to = Plane { group, side, layer, region };
             for (number, blocks) in blocks.chunks(at_once).enumerate() {
                 let pages = memory.get_mut(..page_bytes * blocks.len()).unwrap_or_default();
                 let first = number * at_once;
                 pages.par_chunks_mut(page_bytes * share).enumerate().for_each(|(number, pages)| {
                     let first = (first + number * share) as u64;
                     for (position, page) in (first..).zip(pages.chunks_mut(page_bytes)) {
-                        self.page(group, layer, position, page);
+                        self.page(to, position, page);
                     }
                 });
                 for (block, page) in blocks.iter().zip(pages.chunks(page_bytes)) {
-                    land_page(group, side, (layer, *block), page, &mut put)?;
+                    to.land(*block, page, &mut put)?;
                 }
             }
         }
@@ -117,29 +129,32 @@ impl<'m> Producer<'m> {
     }
 }
 
-/// Copies one layer of a block, as a whole or, where rows are padded, row by row.
-fn land_page<E>(
-    group: &Group,
-    side: &Side,
-    (layer, block): (u32, u32),
-    page: &[u8],
-    put: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
-) -> Result<(), E> {
-    let pool: &Pool = &side.pool;
-    if side.row_padding == 0 {
-        let Place { extent, offset } = page_place(group, side, layer, block);
-        return put(Piece { pool, extent, offset, bytes: page });
-    }
-    let mut rest = page;
-    for (segment, shape) in group.shape.segments.iter().enumerate() {
-        for row in 0..group.shape.rows {
-            let (bytes, after) = rest.split_at_checked(shape.row_bytes as usize).unwrap_or((rest, &[]));
-            let Place { extent, offset } = row_place(group, side, layer, block, segment, row);
-            put(Piece { pool, extent, offset, bytes })?;
+impl Plane<'_> {
+    /// Copies the rows of a block to where they lie; those that lie together at once.
+    fn land<E>(
+        self,
+        block: u32,
+        page: &[u8],
+        put: &mut impl FnMut(Piece<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { group, side, layer, region } = self;
+        let Place { extent, offset } = page_place(group, side, (layer, region), block);
+        let mut rest = page;
+        let mut put_run = |run: &Range<usize>| {
+            let (bytes, after) = rest.split_at_checked(run.len()).unwrap_or((rest, &[]));
             rest = after;
+            put(Piece { pool: &side.pool, extent, offset: offset + run.start as u64, bytes })
+        };
+        let mut run = 0..0;
+        for RowAt { start, end, .. } in rows_in_order(group, side, region) {
+            if start != run.end {
+                put_run(&run)?;
+                run.start = start;
+            }
+            run.end = end;
         }
+        put_run(&run)
     }
-    Ok(())
 }
 
 /// Puts rows of a block in place, every layer and segment of them, with the bytes that `fill` gives them.

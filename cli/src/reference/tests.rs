@@ -1,5 +1,7 @@
 //! The reference against hand-written numbers, and its verification against memory that is wrong in one place.
 
+mod layouts;
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -8,7 +10,7 @@ use serde_json::{Value, json};
 use super::address::{Place, Slot, page_place, row_place, slot};
 use super::error::{Mismatch, ReferenceError, Region};
 use super::model::{Copied, Model, Row};
-use super::producer::{Piece, Producer};
+use super::producer::{Piece, Plane, Producer};
 use crate::manifest::{Family, Group, Landing, Lift, Manifest, Memory, Pool, SplitMix64};
 
 fn parse(json: &Value) -> Manifest {
@@ -20,7 +22,17 @@ fn small(name: &str) -> Manifest {
     Manifest::load(folder.join(name).with_extension("json")).unwrap()
 }
 
-const SMALL: [&str; 5] = ["aligned", "unaligned", "sub-block", "hybrid", "hybrid-boundary"];
+const SMALL: [&str; 9] = [
+    "aligned",
+    "gqa",
+    "gqa-scales",
+    "hybrid",
+    "hybrid-boundary",
+    "qsa-fp8",
+    "split-pages",
+    "sub-block",
+    "unaligned",
+];
 
 /// The memory of all pools, by pool and extent.
 struct Pools(Vec<Vec<Vec<u8>>>);
@@ -233,7 +245,7 @@ fn a_mismatch_names_rows_holes_and_every_kind_of_padding() {
     assert_eq!(holds(region(row(4))), "the row of token 68, computed in step 0");
     assert_eq!(holds(region(row(6))), "the row of token 70, computed in step 2");
     assert_eq!(holds(region(row(7))), "row 71 of the producer");
-    let begin = page_place(main, device, 3, page);
+    let begin = page_place(main, device, (3, 0), page);
     let after = |bytes| Place { offset: begin.offset + bytes, ..begin };
     let padding = Region::Padding { group: "main".into(), layer: 12, block: page };
     assert_eq!(region(after(656)), padding, "after a row");
@@ -384,13 +396,13 @@ fn addresses_by_hand() {
     let group = &manifest.groups()[0];
     let (host, device) = (group.host.as_ref().unwrap(), group.device.as_ref().unwrap());
     // Block 6 is number 2 of extent 1; layer 2 is the pool's layer 3.
-    assert_eq!(page_place(group, host, 2, 6), Place { extent: 1, offset: 3 * 4_000 + 2_000 });
+    assert_eq!(page_place(group, host, (2, 0), 6), Place { extent: 1, offset: 3 * 4_000 + 2_000 });
     assert_eq!(row_place(group, host, 2, 6, 0, 3), Place { extent: 1, offset: 14_000 + 300 });
     assert_eq!(row_place(group, host, 2, 6, 1, 3), Place { extent: 1, offset: 14_000 + 800 + 30 });
     // Block 8 is number 2 of extent 1; layers 2, 1, 0 are the pool's 2, 3, 4.
     let block = 2 * (5 * 2_000 + 300);
-    assert_eq!(page_place(group, device, 2, 8), Place { extent: 1, offset: block + 2 * 2_000 });
-    assert_eq!(page_place(group, device, 0, 8), Place { extent: 1, offset: block + 4 * 2_000 });
+    assert_eq!(page_place(group, device, (2, 0), 8), Place { extent: 1, offset: block + 2 * 2_000 });
+    assert_eq!(page_place(group, device, (0, 0), 8), Place { extent: 1, offset: block + 4 * 2_000 });
     assert_eq!(row_place(group, device, 0, 8, 0, 3), Place { extent: 1, offset: block + 8_000 + 3 * 106 });
     assert_eq!(
         row_place(group, device, 0, 8, 1, 3),
@@ -408,7 +420,7 @@ fn addresses_above_32_bits() {
                      "host": { "pool": "h", "blocks": { "list": [999_999] } } }]
     }));
     let group = &manifest.groups()[0];
-    let place = page_place(group, group.host.as_ref().unwrap(), 0, 999_999);
+    let place = page_place(group, group.host.as_ref().unwrap(), (0, 0), 999_999);
     assert_eq!(place, Place { extent: 0, offset: 9_215_990_784 });
 }
 
@@ -436,8 +448,9 @@ fn the_producer_holds_every_row_of_every_block_it_hands_over() {
     let producer = Producer::new(&manifest, 42);
     let model = Model::new(&manifest, 42);
     let indexer = &manifest.groups()[1];
-    let mut page = vec![0; indexer.shape.page_bytes(0) as usize];
-    producer.page(indexer, 5, 4, &mut page);
+    let mut page = vec![0; indexer.shape.content_bytes() as usize];
+    let to = Plane { group: indexer, side: indexer.host.as_ref().unwrap(), layer: 5, region: 0 };
+    producer.page(to, 4, &mut page);
     let mut row = [0; 128];
     model.contents().produced(1, 5, 0, 4 * 16 + 15).fill(0, &mut row);
     assert_eq!(page[15 * 128..16 * 128], row);

@@ -6,7 +6,7 @@
 
 use rayon::prelude::*;
 
-use super::address::{group_layer, row_offset};
+use super::address::{RowAt, group_layer, rows_in_order};
 use super::content::Stream;
 use super::error::{Mismatch, ReferenceError, Region};
 use super::model::{Model, Page};
@@ -116,26 +116,23 @@ impl Model<'_> {
         let page = self.page(pool, piece.block)?;
         let group = self.group(page.group)?;
         let side = group.side(pool.memory)?;
-        let layer = group_layer(group, side, piece.layer?)?;
-        Some(Owner { group, side, layer, page })
+        let (layer, region) = group_layer(group, side, piece.layer?)?;
+        Some(Owner { group, side, layer, region, page })
     }
 
     /// Lays the rows of a page into its image, and what was there before the run between them. Returns where the last
     /// row ends.
     fn lay_rows(&self, owner: &Owner<'_>, untouched: Stream, offset: u64, image: &mut [u8]) -> usize {
-        let Owner { group, side, layer, page } = *owner;
-        let mut end = 0;
-        for (segment, shape) in group.shape.segments.iter().enumerate() {
-            let first = row_offset(group, side, segment, 0) as usize;
-            let stride = shape.row_bytes as usize + side.row_padding as usize;
-            for (row, holds) in page.rows.iter().enumerate() {
-                let start = first + row * stride;
-                untouched.fill(offset + end as u64, image.get_mut(end..start).unwrap_or_default());
-                end = start + shape.row_bytes as usize;
+        let Owner { group, side, layer, region, page } = *owner;
+        let mut last = 0;
+        for RowAt { segment, row, start, end } in rows_in_order(group, side, region) {
+            untouched.fill(offset + last as u64, image.get_mut(last..start).unwrap_or_default());
+            if let Some(holds) = page.rows.get(row as usize) {
                 self.fill(group, layer, segment, *holds, image.get_mut(start..end).unwrap_or_default());
             }
+            last = end;
         }
-        end
+        last
     }
 }
 
@@ -144,6 +141,7 @@ struct Owner<'a> {
     group: &'a Group,
     side: &'a Side,
     layer: u32,
+    region: u32,
     page: Page<'a>,
 }
 
@@ -208,19 +206,19 @@ fn region(piece: Piece, owner: Option<&Owner<'_>>, at: u64) -> Region {
 
 /// The row that byte `at` of a page belongs to, found by looking at all of them.
 fn row_at(owner: &Owner<'_>, block: u32, at: u64) -> Option<Region> {
-    let Owner { group, side, layer, page } = *owner;
-    for (index, segment) in group.shape.segments.iter().enumerate() {
-        for (row, holds) in (0..group.shape.rows).zip(page.rows) {
-            let start = row_offset(group, side, index, row);
-            if let Some(byte) = at.checked_sub(start)
-                && byte < segment.row_bytes.into()
-            {
-                let (group, segment, holds) = (group.name.clone(), segment.name.clone(), holds.to_string());
-                return Some(Region::Row { group, layer, block, segment, row, byte: byte as u32, holds });
-            }
-        }
-    }
-    None
+    let Owner { group, side, layer, region, page } = *owner;
+    let at = usize::try_from(at).ok()?;
+    let covers = |found: &RowAt| (found.start..found.end).contains(&at);
+    let RowAt { segment, row, start, .. } = rows_in_order(group, side, region).find(covers)?;
+    Some(Region::Row {
+        group: group.name.clone(),
+        layer,
+        block,
+        segment: group.shape.segments.get(segment)?.name.clone(),
+        row,
+        byte: (at - start) as u32,
+        holds: page.rows.get(row as usize)?.to_string(),
+    })
 }
 
 fn check_size(pool: &Pool, extent: u32, bytes: &[u8]) -> Result<(), ReferenceError> {

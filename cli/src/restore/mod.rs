@@ -5,6 +5,7 @@
 //! | file | step |
 //! |---|---|
 //! | `world` | pools, filled with random bytes; the geometry over them |
+//! | `layouts` | the library's layouts for the manifest's |
 //! | `import` | the producer's blocks land; one launch lifts what each group lifts |
 //! | `generate` | each step writes rows, mirrors them by one launch, and seals pages as they fill |
 //! | `step` | what one step writes: slots, queries, accepted tokens, padding |
@@ -15,6 +16,7 @@
 
 mod generate;
 mod import;
+mod layouts;
 mod pages;
 mod step;
 mod world;

@@ -8,10 +8,10 @@ use pagelift::geometry::{
     Region, Ring, SideSpec, State, StateLift,
 };
 use pagelift::id::PoolId;
-use pagelift::layout::{PagedLayout, RingLayout, StateLayout, StatePart};
 use pagelift::memory::{RegionId, Registry};
 
 use super::RestoreError;
+use super::layouts::Asked;
 use crate::manifest::{self, Family, Group, LayerOrder, Lift, Manifest, Pool, PoolOrder, Side};
 use crate::progress::Progress;
 use crate::reference::{Model, Piece, ReferenceError};
@@ -139,7 +139,7 @@ pub fn describe(
     let keys = manifest
         .groups()
         .iter()
-        .map(|group| add_group(&mut builder, group, &pools, manifest.span().block_tokens))
+        .map(|group| add_group(&mut builder, manifest, group, &pools))
         .collect::<Result<Vec<_>, _>>()?;
     Ok((builder, keys))
 }
@@ -160,11 +160,11 @@ fn memory_of(memory: manifest::Memory) -> Memory {
 /// Adds a group of its kind.
 fn add_group(
     builder: &mut GeometryBuilder,
+    manifest: &Manifest,
     group: &Group,
     pools: &[Placed],
-    block_tokens: u32,
 ) -> Result<AnyKey, RestoreError> {
-    let segments = &group.shape.segments;
+    let asked = |side| Asked { manifest, group, side };
     let key = match group.shape.family {
         Family::Tokens { tokens_per_row } => {
             let lift = match group.lift {
@@ -172,23 +172,15 @@ fn add_group(
                 Lift::All => PagedLift::All,
                 Lift::State | Lift::None => PagedLift::None,
             };
-            let layout = |side: &Side| {
-                let page = PagedLayout::builder(block_tokens).tokens_per_row(tokens_per_row);
-                let page = page.row_padding(side.row_padding);
-                segments.iter().fold(page, |page, s| page.segment(&s.name, s.row_bytes)).build()
-            };
+            let layout = |side| asked(side).paged(tokens_per_row);
             AnyKey::Paged(builder.group(spec::<Paged>(group, pools, lift, layout)?)?)
         }
         Family::Ring => {
-            let slot_bytes = segments.iter().map(|segment| segment.row_bytes).sum();
-            let layout = |side: &Side| {
-                RingLayout::builder(group.shape.rows, slot_bytes).slot_padding(side.row_padding).build()
-            };
+            let layout = |side| asked(side).ring();
             AnyKey::Ring(builder.group(spec::<Ring>(group, pools, state_lift(group), layout)?)?)
         }
         Family::State => {
-            let parts: Vec<_> = segments.iter().map(|s| StatePart::new(&s.name, s.row_bytes)).collect();
-            let layout = |_: &Side| StateLayout::new(&parts, None);
+            let layout = |side| asked(side).state();
             AnyKey::State(builder.group(spec::<State>(group, pools, state_lift(group), layout)?)?)
         }
     };
@@ -200,13 +192,13 @@ fn state_lift(group: &Group) -> StateLift {
 }
 
 /// A group's specification, its sides placed in the pools.
-fn spec<K: Kind>(
-    group: &Group,
+fn spec<'m, K: Kind>(
+    group: &'m Group,
     pools: &[Placed],
     lift: K::Lift,
-    layout: impl Fn(&Side) -> Result<K::Layout, pagelift::error::LayoutError>,
+    layout: impl Fn(&'m Side) -> Result<K::Layout, pagelift::error::LayoutError>,
 ) -> Result<GroupSpec<K>, RestoreError> {
-    let place = |side: &Option<Side>| -> Result<Option<SideSpec<K::Layout>>, RestoreError> {
+    let place = |side: &'m Option<Side>| -> Result<Option<SideSpec<K::Layout>>, RestoreError> {
         let Some(side) = side else { return Ok(None) };
         let Some(pool) = pools.get(side.pool.index) else { return Ok(None) };
         let layout = layout(side).map_err(pagelift::Error::from)?;
@@ -221,7 +213,8 @@ fn spec<K: Kind>(
     Ok(GroupSpec { name: group.name.as_str().into(), layers: group.layers, landing, lift, host, device })
 }
 
-/// Bytes from an extent's start to block 0 of each of the group's layers.
+/// Bytes from an extent's start to block 0 of each region of each of the group's layers: a region is a layer of the
+/// pool.
 fn layer_offsets(group: &Group, side: &Side) -> Vec<u64> {
     let pool = &side.pool;
     let between = match pool.order {
@@ -232,7 +225,12 @@ fn layer_offsets(group: &Group, side: &Side) -> Vec<u64> {
         LayerOrder::Forward => layer,
         LayerOrder::Reversed => group.layers.saturating_sub(1).saturating_sub(layer),
     });
-    layers.map(|layer| u64::from(side.first_layer.saturating_add(layer)).saturating_mul(between)).collect()
+    let regions = side.kv_regions.count();
+    let places = layers.flat_map(|layer| {
+        let first = side.first_layer.saturating_add(layer.saturating_mul(regions));
+        (0..regions).map(move |region| first.saturating_add(region))
+    });
+    places.map(|place| u64::from(place).saturating_mul(between)).collect()
 }
 
 /// Bytes from one block of a layer to the next.
