@@ -1,0 +1,56 @@
+//! Random cases for tests, fuzzing and soaks of pagelift, and naive models that say what must come of them.
+//!
+//! Choices come from a [`Draw`](draw::Draw): from a seed, for property tests and soaks, or from the bytes of a fuzzer. Models
+//! are written the long way, row by row, and share nothing with the planner; tables are read by their documentation alone.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`draw`] | choices |
+//! | [`shape`], [`world`] | geometries of all kinds of group, and the address formula |
+//! | [`ids`] | which blocks a call names |
+//! | [`effect`] | what a call does, and whether it may |
+//! | [`lift`], [`pages`] | imports, gathers, zeros, spills, checkpoints: calls to page plans |
+//! | [`rows`] | page maps and bindings: calls to row plans |
+//! | [`digests`] | calls to digest plans |
+//! | [`decode`] | tables, byte by byte |
+//! | [`plans`] | a whole case of planning |
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a case says what it expects by panicking"
+)]
+
+pub mod decode;
+pub mod digests;
+pub mod draw;
+pub mod effect;
+pub mod ids;
+pub mod lift;
+pub mod pages;
+pub mod plans;
+pub mod rows;
+pub mod shape;
+pub mod world;
+
+use pagelift_planner::id::Ticket;
+use pagelift_planner::plan::{Plan, Staging};
+
+/// What tables of the cases are staged with.
+pub const STAGING: Staging =
+    Staging { ticket: Ticket::new(1, 0x0102_0304_0506), completion: 0xC0DE_0000, repeat: false };
+
+/// The table that staging the plan would upload.
+pub fn encoded<P: Plan>(plan: &P) -> Vec<u8> {
+    let mut table = vec![0xEE; plan.table_bytes()];
+    let used = plan.encode(STAGING, &mut table).expect("a table of `table_bytes` has room");
+    assert!(table[used..].iter().all(|&byte| byte == 0xEE), "bytes past the used ones were written");
+    table.truncate(used);
+    table
+}
+
+/// Bytes that the plan copies.
+pub fn bytes<P: Plan>(plan: &P) -> u64 {
+    plan.bytes().expect("the host knows the bytes of a page plan").get()
+}
