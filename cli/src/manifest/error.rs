@@ -214,6 +214,22 @@ pub enum Problem {
         /// The field.
         field: &'static str,
     },
+    /// A side other than token rows on the GPU has pages of a size of its own.
+    #[error(
+        "only token rows on the GPU have a `page_tokens`: host blocks have `block_tokens`, and rings and states one page"
+    )]
+    PageTokensOfOthers,
+    /// Pages and blocks cannot be cut into equal parts.
+    #[error(
+        "pages of {page_tokens} tokens do not pair with blocks of {block_tokens}: expected whole rows, and a power of two \
+         times more or fewer"
+    )]
+    UnpairedTokens {
+        /// Tokens of a page.
+        page_tokens: u32,
+        /// Tokens of a block.
+        block_tokens: u32,
+    },
     /// A token-paged group is lifted as a state, or the other way round.
     #[error("a group of {family} can be lifted as {allowed}, not as `{found}`")]
     WrongLift {

@@ -134,6 +134,7 @@ pub struct SideSpec {
     pub row_padding: u32,
     pub head_order: Option<HeadOrder>,
     pub kv_regions: Option<KvRegions>,
+    pub page_tokens: Option<u32>,
     pub blocks: BlocksSpec,
 }
 

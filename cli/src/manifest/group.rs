@@ -50,6 +50,10 @@ pub struct Side {
     pub head_order: HeadOrder,
     /// Where K and V of a dense cache lie.
     pub kv_regions: KvRegions,
+    /// Tokens of a block or page here; of token rows only.
+    pub page_tokens: u32,
+    /// Rows of each segment in a block or page here; at least 1.
+    pub rows: u32,
     /// The ids that the import uses, by position: see `Manifest::load`.
     pub blocks: Vec<u32>,
 }
@@ -76,27 +80,49 @@ impl Group {
         self.device.as_ref().map_or(&[], |side| &side.blocks)
     }
 
-    /// Blocks that the producer hands over.
+    /// Blocks that the producer hands over, in the size that they have on a side.
     #[must_use]
-    pub fn received_blocks(&self, span: &Span) -> u64 {
+    pub fn received_blocks(&self, side: &Side, span: &Span) -> u64 {
         match self.shape.family {
-            Family::Tokens { .. } => span.received_blocks(),
+            Family::Tokens { .. } => span.in_blocks_of(side.page_tokens).received_blocks(),
             Family::Ring | Family::State => 1,
         }
     }
 
-    /// Imported rows of the writable page: those an exact lift copies. A row of several tokens counts once all of
-    /// them are there; rings and states are whole or nothing.
+    /// The side where imported blocks arrive.
     #[must_use]
-    pub fn tail_rows(&self, span: &Span) -> u32 {
-        let rows = match self.shape.family {
-            Family::Tokens { tokens_per_row } => {
-                let complete = span.imported_tokens / u64::from(tokens_per_row.max(1));
-                complete.saturating_sub(span.tail_page().saturating_mul(self.shape.rows.into()))
-            }
+    pub fn landing_side(&self) -> Option<&Side> {
+        match self.landing {
+            Landing::Host => self.host.as_ref(),
+            Landing::Gpu => self.device.as_ref(),
+        }
+    }
+
+    /// The position in the request of the first of the group's device pages: that of the last block's first row, where
+    /// only the tail is lifted.
+    #[must_use]
+    pub fn first_page(&self, span: &Span) -> u64 {
+        let (Some(device), Lift::Tail) = (&self.device, self.lift) else { return 0 };
+        let tail_block = span.tail_page().saturating_mul(span.block_tokens.into());
+        // Pages of more tokens than a block begin before it.
+        (tail_block / u64::from(device.page_tokens)).min(span.in_blocks_of(device.page_tokens).tail_page())
+    }
+
+    /// Into how many parts the larger of a block and a page is cut, so that they pair with the smaller one.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        let (Some(host), Some(device)) = (&self.host, &self.device) else { return 1 };
+        // Each divides the other, or is divided by it.
+        (host.rows / device.rows).max(device.rows / host.rows)
+    }
+
+    /// Rows of the request whose tokens are all imported: those an exact lift copies. Rings and states are whole.
+    #[must_use]
+    pub fn imported_rows(&self, span: &Span) -> u64 {
+        match self.shape.family {
+            Family::Tokens { tokens_per_row } => span.imported_tokens / u64::from(tokens_per_row.max(1)),
             Family::Ring | Family::State => self.shape.rows.into(),
-        };
-        u32::try_from(rows).map_or(self.shape.rows, |rows| rows.min(self.shape.rows))
+        }
     }
 
     /// Checks a group, all but its block lists, which stay empty.
@@ -109,8 +135,10 @@ impl Group {
     ) -> Result<Self, Located> {
         let shape = spec.layout.shape(context, &format!("{place}.layout"))?;
         let side = |spec_side: &Option<SideSpec>, memory: Memory| {
-            let check =
-                |side| Side::check(side, memory, spec.layers, &shape, pools, &format!("{place}.{memory}"));
+            let check = |side| {
+                let asked = Asked { memory, layers: spec.layers, shape: &shape, context, pools };
+                Side::check(side, asked, &format!("{place}.{memory}"))
+            };
             spec_side.as_ref().map(check).transpose()
         };
         let host = side(&spec.host, Memory::Host)?;
@@ -203,21 +231,42 @@ impl Group {
         match (self.shape.family, self.landing, self.lift) {
             (_, Landing::Host, Lift::None) => (0, "it lands on the host and is not lifted"),
             (Family::Ring | Family::State, ..) => (1, "one for the request"),
-            (Family::Tokens { .. }, Landing::Host, Lift::Tail) => (1, "the writable page"),
-            (Family::Tokens { .. }, ..) => (span.pages(), "every page up to the writable one"),
+            (Family::Tokens { .. }, _, lift) => {
+                let pages = self.device.as_ref().map(|side| span.in_blocks_of(side.page_tokens).pages());
+                let needed = pages.unwrap_or(0).saturating_sub(self.first_page(span));
+                match (lift, needed) {
+                    (Lift::Tail, 1) => (1, "the writable page"),
+                    (Lift::Tail, _) => (needed, "the last block's pages, up to the writable one"),
+                    _ => (needed, "every page up to the writable one"),
+                }
+            }
         }
     }
 }
 
 impl Side {
-    fn check(
-        spec: &SideSpec,
-        memory: Memory,
-        layers: u32,
-        shape: &Shape,
-        pools: &[Arc<Pool>],
-        place: &str,
-    ) -> Result<Self, Located> {
+    /// The block that holds a row of the request, and which row of it that is; for sides that list all blocks of it.
+    #[must_use]
+    pub fn slot_of(&self, row: u64) -> Option<(u32, u32)> {
+        let rows = u64::from(self.rows);
+        let block = self.blocks.get(usize::try_from(row / rows).ok()?)?;
+        // Below a number of 32 bits.
+        Some((*block, (row % rows) as u32))
+    }
+}
+
+/// What a side is checked against.
+struct Asked<'a> {
+    memory: Memory,
+    layers: u32,
+    shape: &'a Shape,
+    context: Context,
+    pools: &'a [Arc<Pool>],
+}
+
+impl Side {
+    fn check(spec: &SideSpec, asked: Asked<'_>, place: &str) -> Result<Self, Located> {
+        let Asked { memory, layers, shape, context, pools } = asked;
         let unknown = || Problem::UnknownPool {
             name: spec.pool.clone(),
             known: pools.iter().map(|pool| pool.name.clone()).collect(),
@@ -246,7 +295,8 @@ impl Side {
         if spec.row_padding > 0 && shape.is_dense() {
             return Err(Problem::PaddingOfHeads).at(format!("{place}.row_padding"));
         }
-        let needed = shape.page_bytes(spec.row_padding, kv_regions);
+        let (page_tokens, rows) = spec.check_tokens(memory, shape, context, place)?;
+        let needed = shape.page_bytes(rows, spec.row_padding, kv_regions);
         if needed > pool.page_bytes {
             let (pool, page_bytes) = (pool.name.clone(), pool.page_bytes);
             return Err(Problem::PageTooSmall { needed, pool, page_bytes }).at(place);
@@ -258,6 +308,8 @@ impl Side {
             row_padding: spec.row_padding,
             head_order,
             kv_regions,
+            page_tokens,
+            rows,
             blocks: Vec::new(),
         })
     }
@@ -271,5 +323,27 @@ impl SideSpec {
             Some((field, _)) => Err(Problem::NoHeads { field }).at(format!("{place}.{field}")),
             None => Ok((self.head_order.unwrap_or_default(), self.kv_regions.unwrap_or_default())),
         }
+    }
+
+    /// Tokens and rows of a page: as many as a block has, unless the side says otherwise of token rows on the GPU.
+    fn check_tokens(
+        &self,
+        memory: Memory,
+        shape: &Shape,
+        context: Context,
+        place: &str,
+    ) -> Result<(u32, u32), Located> {
+        let block_tokens = context.block_tokens;
+        let Some(page_tokens) = self.page_tokens else { return Ok((block_tokens, shape.rows)) };
+        let tokens = matches!(shape.family, Family::Tokens { .. });
+        let (low, high) = (page_tokens.min(block_tokens), page_tokens.max(block_tokens));
+        let paired = high.is_multiple_of(low) && (high / low).is_power_of_two();
+        let rows = shape.rows_of(page_tokens).filter(|_| paired);
+        let problem = match rows {
+            _ if memory == Memory::Host || !tokens => Problem::PageTokensOfOthers,
+            Some(rows) => return Ok((page_tokens, rows)),
+            None => Problem::UnpairedTokens { page_tokens, block_tokens },
+        };
+        Err(problem).at(format!("{place}.page_tokens"))
     }
 }

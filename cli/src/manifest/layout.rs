@@ -71,7 +71,7 @@ pub struct Shape {
     pub family: Family,
     /// Whether a token must not be absorbed twice.
     pub recurrent: bool,
-    /// Rows of each segment; at least 1.
+    /// Rows of each segment in a block of the manifest's `block_tokens`; at least 1.
     pub rows: u32,
     /// The segments; at least one.
     pub segments: Vec<Segment>,
@@ -80,18 +80,29 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Bytes of a page's rows, without any padding.
+    /// Rows of a page of so many tokens, or `None` where a row has other than a share of them.
     #[must_use]
-    pub fn content_bytes(&self) -> u64 {
-        self.padded_bytes(0)
+    pub fn rows_of(&self, tokens: u32) -> Option<u32> {
+        match self.family {
+            Family::Tokens { tokens_per_row } => {
+                tokens.is_multiple_of(tokens_per_row).then(|| tokens / tokens_per_row)
+            }
+            Family::Ring | Family::State => Some(self.rows),
+        }
     }
 
-    /// Bytes that a page needs in a pool, when `row_padding` bytes follow every row: of one of its regions, where it
-    /// has two.
+    /// Bytes of so many rows of all segments, without any padding.
     #[must_use]
-    pub fn page_bytes(&self, row_padding: u32, regions: KvRegions) -> u64 {
+    pub fn content_bytes(&self, rows: u32) -> u64 {
+        self.padded_bytes(rows, 0)
+    }
+
+    /// Bytes that a page of so many rows needs in a pool, when `row_padding` bytes follow every row: of one of its
+    /// regions, where it has two.
+    #[must_use]
+    pub fn page_bytes(&self, rows: u32, row_padding: u32, regions: KvRegions) -> u64 {
         // K and V are of one size.
-        let bytes = self.padded_bytes(row_padding) / u64::from(regions.count());
+        let bytes = self.padded_bytes(rows, row_padding) / u64::from(regions.count());
         bytes.checked_next_multiple_of(self.page_multiple.into()).unwrap_or(u64::MAX)
     }
 
@@ -101,8 +112,8 @@ impl Shape {
         !self.segments.iter().any(|segment| matches!(segment.part, Part::Plane { .. }))
     }
 
-    fn padded_bytes(&self, row_padding: u32) -> u64 {
-        let rows = u64::from(self.rows);
+    fn padded_bytes(&self, rows: u32, row_padding: u32) -> u64 {
+        let rows = u64::from(rows);
         let row = |segment: &Segment| u64::from(segment.row_bytes).saturating_add(u64::from(row_padding));
         self.segments.iter().fold(0, |sum, segment| rows.saturating_mul(row(segment)).saturating_add(sum))
     }
@@ -308,8 +319,8 @@ mod tests {
     #[test]
     fn mla_page_of_128_tokens() {
         let shape = shape(r#"{"kind": "mla-bf16"}"#, PLAIN).unwrap();
-        assert_eq!(shape.content_bytes(), 147_456);
-        assert_eq!(61 * shape.content_bytes(), 8_994_816);
+        assert_eq!(shape.content_bytes(shape.rows), 147_456);
+        assert_eq!(61 * shape.content_bytes(shape.rows), 8_994_816);
     }
 
     #[test]
@@ -317,9 +328,9 @@ mod tests {
         let context = Context { block_tokens: 64, ..PLAIN };
         let main = shape(r#"{"kind": "fp8-ds-mla"}"#, context).unwrap();
         let indexer = shape(r#"{"kind": "indexer-fp8"}"#, context).unwrap();
-        assert_eq!((main.content_bytes(), indexer.content_bytes()), (41_984, 8_448));
-        assert_eq!(61 * (main.content_bytes() + indexer.content_bytes()), 3_076_352);
-        assert_eq!(501 * 61 * indexer.content_bytes(), 258_179_328);
+        assert_eq!((main.content_bytes(main.rows), indexer.content_bytes(indexer.rows)), (41_984, 8_448));
+        assert_eq!(61 * (main.content_bytes(main.rows) + indexer.content_bytes(indexer.rows)), 3_076_352);
+        assert_eq!(501 * 61 * indexer.content_bytes(indexer.rows), 258_179_328);
     }
 
     const GDN: &str = r#"{"kind": "gdn", "v_heads": 48, "k_heads": 16, "v_dim": 128, "k_dim": 128}"#;
@@ -330,7 +341,7 @@ mod tests {
         assert_eq!(parts(GDN, context), [102_400, 3_145_728]);
         let context = Context { tensor_parallel: 2, ..context };
         assert_eq!(parts(GDN, context), [51_200, 1_572_864]);
-        assert_eq!(shape(GDN, context).unwrap().content_bytes(), 1_624_064);
+        assert_eq!(shape(GDN, context).unwrap().content_bytes(1), 1_624_064);
         assert!(shape(GDN, context).unwrap().recurrent);
     }
 
@@ -349,7 +360,7 @@ mod tests {
         let context = Context { block_tokens: 1600, tensor_parallel: 2, speculative_tokens: 2 };
         assert_eq!(parts(r#"{"kind": "qsa-main-bf16", "kv_heads": 2}"#, context), [1024]);
         let keys = shape(r#"{"kind": "qsa-compressed-bf16"}"#, context).unwrap();
-        assert_eq!((keys.rows, keys.content_bytes()), (400, 102_400));
+        assert_eq!((keys.rows, keys.content_bytes(keys.rows)), (400, 102_400));
         assert_eq!(keys.family, Family::Tokens { tokens_per_row: 4 });
     }
 

@@ -123,7 +123,7 @@ impl Draft {
     ///
     /// | group | host blocks | device pages |
     /// |---|---|---|
-    /// | token rows, landing host | all up to the writable page's | lift all: as many; tail: the writable page; none: none |
+    /// | token rows, landing host | all up to the writable page's | lift all: all up to the writable one; tail: the last block's up to that; none: none |
     /// | token rows, landing gpu | none | all up to the writable page |
     /// | ring or state | one if it lands on the host or is mirrored | one if it lands there or is lifted |
     ///
@@ -183,8 +183,8 @@ impl Manifest {
         for group in &self.groups {
             let layers = u64::from(group.layers);
             let segments = group.shape.segments.len() as u64;
-            let page = u64::from(group.shape.rows).saturating_mul(segments).saturating_mul(layers);
             for (side, needed) in self.sides(group) {
+                let page = u64::from(side.rows).saturating_mul(segments).saturating_mul(layers);
                 rows = page.saturating_mul(needed).saturating_add(rows);
                 let regions = layers.saturating_mul(side.kv_regions.count().into());
                 addresses = regions.saturating_mul(side.pool.extents().into()).saturating_add(addresses);
@@ -247,7 +247,9 @@ impl Manifest {
     #[must_use]
     pub fn handed_over(&self) -> u64 {
         let of_group = |group: &Group| {
-            let layer = group.shape.content_bytes().saturating_mul(group.received_blocks(&self.span));
+            let Some(side) = group.landing_side() else { return 0 };
+            let layer = group.shape.content_bytes(side.rows);
+            let layer = layer.saturating_mul(group.received_blocks(side, &self.span));
             layer.saturating_mul(group.layers.into())
         };
         self.groups.iter().map(of_group).fold(0, u64::saturating_add)
@@ -262,7 +264,7 @@ impl Manifest {
             sum(&mut self.pools.iter().filter(|pool| pool.memory == memory).map(|pool| pool.bytes()))
         };
         let rows = |group: &Group| {
-            let rows = |(_, needed): (&Side, u64)| needed.saturating_mul(group.shape.rows.into());
+            let rows = |(side, needed): (&Side, u64)| needed.saturating_mul(side.rows.into());
             sum(&mut self.sides(group).map(rows)).saturating_mul(ROW_BOOKKEEPING)
         };
         let of_pool = |pool: &Arc<Pool>| {

@@ -42,4 +42,6 @@ pub use group::{Group, Side};
 pub use layout::{Dense, Family, Part, Segment};
 pub use load::{Draft, Footprint, Manifest};
 pub use pool::Pool;
+#[cfg(test)]
+pub use span::Span;
 pub use splitmix::{SplitMix64, mix};

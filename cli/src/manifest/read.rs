@@ -103,8 +103,16 @@ impl GroupSpec {
 
 impl SideSpec {
     fn read(json: &Json, place: String) -> Result<Self, Located> {
-        let known =
-            ["pool", "first_layer", "layer_order", "row_padding", "head_order", "kv_regions", "blocks"];
+        let known = [
+            "pool",
+            "first_layer",
+            "layer_order",
+            "row_padding",
+            "head_order",
+            "kv_regions",
+            "page_tokens",
+            "blocks",
+        ];
         let fields = Fields::of(json, place, &known)?;
         let blocks = fields.required("blocks", || BlocksSpec::EXPECTED.into())?;
         Ok(Self {
@@ -114,6 +122,7 @@ impl SideSpec {
             row_padding: fields.optional_number("row_padding", 0..=limits::ROW_PADDING)?.unwrap_or(0),
             head_order: fields.optional_word("head_order")?,
             kv_regions: fields.optional_word("kv_regions")?,
+            page_tokens: fields.optional_number("page_tokens", 1..=limits::BLOCK_TOKENS)?,
             blocks: BlocksSpec::read(blocks, fields.place("blocks"))?,
         })
     }

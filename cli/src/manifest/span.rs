@@ -26,6 +26,12 @@ impl Span {
         Self { prompt_tokens, imported_tokens, resume_at, block_tokens: block_tokens.max(1) }
     }
 
+    /// The same tokens in blocks of another size.
+    #[must_use]
+    pub fn in_blocks_of(self, block_tokens: u32) -> Self {
+        Self { block_tokens: block_tokens.max(1), ..self }
+    }
+
     fn block(&self) -> u64 {
         u64::from(self.block_tokens)
     }

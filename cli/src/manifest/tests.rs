@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::span::Span;
 use super::{Draft, Group, Manifest, ManifestError, Memory};
 
 /// Every manifest that comes with the program.
@@ -32,6 +33,11 @@ fn group<'m>(manifest: &'m Manifest, name: &str) -> &'m Group {
     manifest.groups().iter().find(|group| group.name == name).unwrap()
 }
 
+/// Imported rows of the writable page, which is as large as a block.
+fn tail_rows(group: &Group, span: &Span) -> u64 {
+    group.imported_rows(span).saturating_sub(span.tail_page() * u64::from(group.shape.rows))
+}
+
 fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
     Manifest::parse(text, Path::new("m.json"))
 }
@@ -54,8 +60,8 @@ fn deepseek_v3() {
     assert_eq!((span.imported_tokens, span.resume_at), (32_019, 32_018));
     assert_eq!((span.received_blocks(), span.capacity(), span.holes()), (251, 32_128, 109));
     assert_eq!((span.tail_page(), span.tail_rows()), (250, 19));
-    assert_eq!((main.host_blocks().len(), main.device_pages().len(), main.tail_rows(span)), (251, 1, 19));
-    assert_eq!(main.shape.content_bytes(), 147_456);
+    assert_eq!((main.host_blocks().len(), main.device_pages().len(), tail_rows(main, span)), (251, 1, 19));
+    assert_eq!(main.shape.content_bytes(128), 147_456);
 }
 
 #[test]
@@ -72,11 +78,11 @@ fn qwen_flash_on_one_rank_of_two() {
     let manifest = load("manifests/qwen3.8-flash-tp2.json");
     let span = manifest.span();
     assert_eq!((span.imported_tokens, span.resume_at), (33_499, 33_499));
-    assert_eq!(group(&manifest, "main").tail_rows(span), 1_499);
+    assert_eq!(tail_rows(group(&manifest, "main"), span), 1_499);
     let (index, gdn) = (group(&manifest, "index"), group(&manifest, "gdn.1"));
-    assert_eq!((index.shape.rows, index.tail_rows(span)), (400, 374));
+    assert_eq!((index.shape.rows, tail_rows(index, span)), (400, 374));
     assert_eq!(
-        (gdn.shape.content_bytes(), gdn.device.as_ref().unwrap().pool.page_bytes),
+        (gdn.shape.content_bytes(1), gdn.device.as_ref().unwrap().pool.page_bytes),
         (1_624_064, 1_638_400)
     );
     assert_eq!(group(&manifest, "ring").shape.rows, 8);
@@ -90,8 +96,46 @@ fn an_import_that_ends_on_a_block_still_reserves_the_writable_page() {
     let manifest = load("small/hybrid-boundary.json");
     let (span, main, index) = (manifest.span(), group(&manifest, "main"), group(&manifest, "index"));
     assert_eq!((span.received_blocks(), span.tail_page()), (4, 4));
-    assert_eq!((main.host_blocks().len(), main.device_pages().len(), main.tail_rows(span)), (5, 1, 0));
+    assert_eq!((main.host_blocks().len(), main.device_pages().len(), tail_rows(main, span)), (5, 1, 0));
     assert_eq!((index.host_blocks().len(), index.device_pages().len()), (5, 5));
+}
+
+#[test]
+fn case_07_blocks_over_smaller_pages() {
+    let lists = |prompt: u64, name: &str| {
+        let mut json = read("small/kernel-pages.json");
+        json["prompt_tokens"] = json!(prompt);
+        let manifest = parse(json.to_string().as_bytes()).unwrap();
+        let group = group(&manifest, name);
+        (group.host_blocks().len(), group.first_page(manifest.span()), group.device_pages().len())
+    };
+    // 160 tokens are two blocks of 128, but three pages of 64, the last of them the writable one.
+    assert_eq!([lists(160, "kv"), lists(160, "kv-all")], [(2, 2, 1), (2, 0, 3)]);
+    // The last block's pages up to the writable one, at both sides of each seam.
+    assert_eq!(
+        [128, 129, 192, 193].map(|prompt| lists(prompt, "kv")),
+        [(1, 0, 2), (2, 2, 1), (2, 2, 1), (2, 2, 2)]
+    );
+    // Pages of 256 begin before the last block.
+    assert_eq!(
+        [128, 160, 256, 257].map(|prompt| lists(prompt, "long")),
+        [(1, 0, 1), (2, 0, 1), (2, 0, 1), (3, 1, 1)]
+    );
+    // Four rows of a page of 16: 160 tokens end one.
+    assert_eq!([160, 161].map(|prompt| lists(prompt, "index")), [(2, 0, 10), (2, 0, 11)]);
+    assert_eq!([160, 161].map(|prompt| lists(prompt, "landed")), [(0, 0, 5), (0, 0, 6)]);
+}
+
+#[test]
+fn a_tail_of_several_pages_lists_all_of_them() {
+    let mut json = read("small/kernel-pages.json");
+    json["prompt_tokens"] = json!(250);
+    json["groups"][0]["device"]["blocks"] = json!({ "list": [1] });
+    let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(
+        text.contains("expected 2 ids (the last block's pages, up to the writable one), found 1"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -100,8 +144,8 @@ fn compressed_rows_count_only_when_their_tokens_are_complete() {
         let mut json = read("manifests/qwen3.8-flash-tp2.json");
         json["prompt_tokens"] = json!(prompt);
         let manifest = parse(json.to_string().as_bytes()).unwrap();
-        assert_eq!(group(&manifest, "index").tail_rows(manifest.span()), 0);
-        assert_eq!(group(&manifest, "main").tail_rows(manifest.span()), prompt - 1_601);
+        assert_eq!(tail_rows(group(&manifest, "index"), manifest.span()), 0);
+        assert_eq!(tail_rows(group(&manifest, "main"), manifest.span()), prompt - 1_601);
     }
 }
 
@@ -332,6 +376,21 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "/groups/0/layout/scales",
         "\"tensor\"",
         &["groups[0].layout.scales: expected `none` or `per-token-head`"],
+    ),
+    (
+        "kernel-pages",
+        "/groups/0/device/page_tokens",
+        "48",
+        &["groups[0].device.page_tokens: pages of 48 tokens do not pair with blocks of 128", "power of two"],
+    ),
+    ("kernel-pages", "/groups/2/device/page_tokens", "2", &["groups[2].device.page_tokens", "whole rows"]),
+    ("kernel-pages", "/groups/0/host/page_tokens", "64", &["groups[0].host.page_tokens: only token rows on"]),
+    ("hybrid", "/groups/2/device/page_tokens", "8", &["groups[2].device.page_tokens: only token rows on"]),
+    (
+        "kernel-pages",
+        "/groups/0/device/blocks",
+        "{\"list\": [1, 2]}",
+        &["groups[0].device.blocks.list: expected 1 ids (the writable page), found 2"],
     ),
     (
         "split-pages",

@@ -45,7 +45,7 @@ pub fn row_place(group: &Group, side: &Side, layer: u32, block: u32, segment: us
 /// The region of a page that a row lies in, and how many bytes from its beginning.
 fn within_page(group: &Group, side: &Side, segment: usize, row: u32) -> (u32, u64) {
     let Some(shape) = group.shape.segments.get(segment) else { return (0, 0) };
-    let (rows, row, row_bytes) = (u64::from(group.shape.rows), u64::from(row), u64::from(shape.row_bytes));
+    let (rows, row, row_bytes) = (u64::from(side.rows), u64::from(row), u64::from(shape.row_bytes));
     // The values of K, or of V.
     let values = |dense: Dense| rows * u64::from(dense.heads) * u64::from(dense.head_bytes);
     match (shape.part, side.kv_regions) {
@@ -101,7 +101,7 @@ pub fn rows_in_order(group: &Group, side: &Side, region: u32) -> impl Iterator<I
         segments
     });
     let rows = runs.flat_map(|segments| {
-        (0..group.shape.rows).flat_map(move |row| segments.clone().map(move |segment| (segment, row)))
+        (0..side.rows).flat_map(move |row| segments.clone().map(move |segment| (segment, row)))
     });
     rows.filter_map(move |(segment, row)| {
         let (in_region, start) = within_page(group, side, segment, row);
@@ -133,7 +133,7 @@ pub fn group_layer(group: &Group, side: &Side, pool_layer: u32) -> Option<(u32, 
     (layer < group.layers).then_some((layer, region))
 }
 
-/// The slot that the engine writes when it has computed a token.
+/// The slot that the engine writes, or that mirrors it, when a token is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     /// The page, by position in the request: 0 for rings and states.
@@ -142,19 +142,19 @@ pub struct Slot {
     pub row: u32,
 }
 
-/// The slot of a token, or `None` if its row waits for more tokens: a row of several tokens is written with the last
+/// The slot of a token on a side, or `None` if its row waits for more tokens: a row of several tokens is written with the last
 /// of them.
 #[must_use]
-pub fn slot(group: &Group, block_tokens: u32, position: u64) -> Option<Slot> {
+pub fn slot(group: &Group, side: &Side, position: u64) -> Option<Slot> {
     let small = |row: u64| u32::try_from(row).ok();
     match group.shape.family {
         Family::Tokens { tokens_per_row } => {
-            let (block_tokens, tokens_per_row) = (u64::from(block_tokens), u64::from(tokens_per_row));
+            let (page_tokens, tokens_per_row) = (u64::from(side.page_tokens), u64::from(tokens_per_row));
             let complete = position % tokens_per_row == tokens_per_row - 1;
-            let row = small(position % block_tokens / tokens_per_row)?;
-            complete.then_some(Slot { page: position / block_tokens, row })
+            let row = small(position % page_tokens / tokens_per_row)?;
+            complete.then_some(Slot { page: position / page_tokens, row })
         }
-        Family::Ring => Some(Slot { page: 0, row: small(position % u64::from(group.shape.rows))? }),
+        Family::Ring => Some(Slot { page: 0, row: small(position % u64::from(side.rows))? }),
         Family::State => Some(Slot { page: 0, row: 0 }),
     }
 }

@@ -29,5 +29,5 @@ mod tests;
 
 pub use address::slot;
 pub use error::ReferenceError;
-pub use model::{Copied, Model};
+pub use model::Model;
 pub use producer::{Piece, Producer};

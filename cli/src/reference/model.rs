@@ -7,7 +7,7 @@ use super::address::row_place;
 use super::content::Contents;
 use super::error::ReferenceError;
 use super::producer::{Piece, Producer, place_rows};
-use crate::manifest::{Family, Group, Manifest, Memory, Pool, Side};
+use crate::manifest::{Group, Manifest, Memory, Pool, Side};
 
 /// What a row slot must hold. The parts of a state are one row each and always change together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,23 +50,6 @@ impl fmt::Display for Row {
             }
         }
     }
-}
-
-/// Which rows a lift copies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copied {
-    /// All rows of the block.
-    Whole,
-    /// The first rows; the others stay as they are.
-    Exact {
-        /// How many.
-        rows: u32,
-    },
-    /// The first rows; the others become zeros.
-    ExactZeroed {
-        /// How many.
-        rows: u32,
-    },
 }
 
 /// A block that a group uses.
@@ -123,7 +106,7 @@ impl<'m> Model<'m> {
         let used = self.used.get(pool.index)?;
         let number = used.numbers.get(block as usize)?.checked_sub(1)?;
         let (group, first) = *used.pages.get(number as usize)?;
-        let rows = self.group(group)?.shape.rows as usize;
+        let rows = self.group(group)?.side(pool.memory)?.rows as usize;
         Some(Page { group, rows: used.rows.get(first..first.checked_add(rows)?)? })
     }
 
@@ -140,40 +123,29 @@ impl<'m> Model<'m> {
         put: impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         for (position, block) in (0..).zip(blocks) {
-            let first = u64::saturating_mul(position, group.shape.rows.into());
             let rows = self.rows(group, memory, *block)?;
+            let first = u64::saturating_mul(position, rows.len() as u64);
             rows.iter_mut().zip(first..).for_each(|(slot, row)| *slot = Row::Produced { row });
         }
         producer.land(group, side(group, memory)?, blocks, put)
     }
 
-    /// A host block is lifted into a page of the GPU.
+    /// A row of a host block is lifted into a row of a page of the GPU.
     ///
     /// # Errors
     ///
-    /// If a block is not the group's to use, or has fewer rows than are to be copied.
-    pub fn lift(
-        &mut self,
-        group: &Group,
-        block: u32,
-        page: u32,
-        copied: Copied,
-    ) -> Result<(), ReferenceError> {
-        let all = group.shape.rows;
-        let (copy, zero) = match copied {
-            Copied::Whole => (all, false),
-            Copied::Exact { rows } => (rows, false),
-            Copied::ExactZeroed { rows } => (rows, true),
-        };
-        if copy > all {
-            return Err(ReferenceError::NoRow { group: group.name.clone(), row: copy, rows: all });
-        }
-        for row in 0..copy {
-            self.copy(group, (Memory::Host, block, row), (Memory::Device, page, row))?;
-        }
-        for row in copy..if zero { all } else { copy } {
-            *self.row_mut(group, (Memory::Device, page, row))? = Row::Zero;
-        }
+    /// If either slot is not the group's to use.
+    pub fn lift(&mut self, group: &Group, from: (u32, u32), to: (u32, u32)) -> Result<(), ReferenceError> {
+        self.copy(group, (Memory::Host, from.0, from.1), (Memory::Device, to.0, to.1))
+    }
+
+    /// A row of a page of the GPU becomes zeros.
+    ///
+    /// # Errors
+    ///
+    /// If the slot is not the group's to use.
+    pub fn clear(&mut self, group: &Group, at: (u32, u32)) -> Result<(), ReferenceError> {
+        *self.row_mut(group, (Memory::Device, at.0, at.1))? = Row::Zero;
         Ok(())
     }
 
@@ -228,20 +200,14 @@ impl<'m> Model<'m> {
         (page.group == group.index).then(|| page.rows.get(row as usize).copied())?
     }
 
-    /// Whether every row of a block is of a token that was imported or computed: what a sealed block must be.
+    /// Whether a row is of a token that was imported or computed: what every row of a sealed page must be.
     #[must_use]
-    pub fn is_complete(&self, group: &Group, memory: Memory, block: u32) -> bool {
-        let imported = match group.shape.family {
-            Family::Tokens { tokens_per_row } => {
-                self.manifest.span().imported_tokens / u64::from(tokens_per_row.max(1))
-            }
-            Family::Ring | Family::State => group.shape.rows.into(),
-        };
-        (0..group.shape.rows).all(|row| match self.row(group, memory, block, row) {
-            Some(Row::Produced { row }) => row < imported,
+    pub fn is_complete(&self, group: &Group, memory: Memory, (block, row): (u32, u32)) -> bool {
+        match self.row(group, memory, block, row) {
+            Some(Row::Produced { row }) => row < group.imported_rows(self.manifest.span()),
             Some(Row::Generated { .. }) => true,
             Some(Row::Untouched { .. } | Row::Zero) | None => false,
-        })
+        }
     }
 
     fn copy(
@@ -261,26 +227,28 @@ impl<'m> Model<'m> {
         (memory, block, row): (Memory, u32, u32),
     ) -> Result<&mut Row, ReferenceError> {
         let rows = self.rows(group, memory, block)?;
-        let error = ReferenceError::NoRow { group: group.name.clone(), row, rows: group.shape.rows };
+        // A page has at most as many rows as a block has tokens.
+        let error = ReferenceError::NoRow { group: group.name.clone(), row, rows: rows.len() as u32 };
         rows.get_mut(row as usize).ok_or(error)
     }
 
     /// The rows of a block, which is the group's from now on.
     fn rows(&mut self, group: &Group, memory: Memory, block: u32) -> Result<&mut [Row], ReferenceError> {
-        let pool = &side(group, memory)?.pool;
+        let side = side(group, memory)?;
+        let pool = &side.pool;
         let no_block = || ReferenceError::NoBlock { pool: pool.name.clone(), block, blocks: pool.blocks };
         let Used { numbers, pages, rows } = self.used.get_mut(pool.index).ok_or_else(no_block)?;
         let number = numbers.get_mut(block as usize).ok_or_else(no_block)?;
         if *number == 0 {
             pages.push((group.index, rows.len()));
-            rows.extend((0..group.shape.rows).map(|row| Row::Untouched { memory, block, row }));
+            rows.extend((0..side.rows).map(|row| Row::Untouched { memory, block, row }));
             // Not more pages than blocks, whose numbers have 32 bits.
             *number = u32::try_from(pages.len()).map_err(|_| no_block())?;
         }
         let page = number.checked_sub(1).and_then(|number| pages.get(number as usize));
         let (owner, first) = *page.ok_or_else(no_block)?;
         if owner == group.index {
-            let last = first.saturating_add(group.shape.rows as usize);
+            let last = first.saturating_add(side.rows as usize);
             rows.get_mut(first..last).ok_or_else(no_block)
         } else {
             let owner =

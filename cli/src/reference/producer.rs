@@ -80,7 +80,7 @@ impl<'m> Producer<'m> {
     /// padding between them.
     pub fn page(self, to: Plane<'_>, position: u64, mut page: &mut [u8]) {
         let Plane { group, side, layer, region } = to;
-        let first = position.saturating_mul(group.shape.rows.into());
+        let first = position.saturating_mul(side.rows.into());
         for RowAt { segment, row, start, end } in rows_in_order(group, side, region) {
             let (bytes, after) =
                 std::mem::take(&mut page).split_at_mut_checked(end - start).unwrap_or((&mut [], &mut []));
@@ -99,13 +99,13 @@ impl<'m> Producer<'m> {
         blocks: &[u32],
         mut put: impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let received = group.received_blocks(self.manifest.span());
+        let received = group.received_blocks(side, self.manifest.span());
         if blocks.len() as u64 > received {
             let (group, position) = (group.name.clone(), received);
             return Err(ReferenceError::NotProduced { group, position, received }.into());
         }
         // At least 1, and at most `limits::PAGE_BYTES`.
-        let page_bytes = (group.shape.content_bytes() / u64::from(side.kv_regions.count())) as usize;
+        let page_bytes = (group.shape.content_bytes(side.rows) / u64::from(side.kv_regions.count())) as usize;
         let (at_once, share) = ((BATCH / page_bytes).max(1), (SHARE / page_bytes).max(1));
         let mut memory = vec![0; page_bytes * at_once.min(blocks.len())];
         let regions = 0..side.kv_regions.count();

@@ -7,11 +7,11 @@ use std::path::Path;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::address::{Place, Slot, page_place, row_place, slot};
+use super::address::{Place, page_place, row_place, slot};
 use super::error::{Mismatch, ReferenceError, Region};
-use super::model::{Copied, Model, Row};
+use super::model::{Model, Row};
 use super::producer::{Piece, Plane, Producer};
-use crate::manifest::{Family, Group, Landing, Lift, Manifest, Memory, Pool, SplitMix64};
+use crate::manifest::{Group, Lift, Manifest, Memory, Pool, Side, Span, SplitMix64};
 
 fn parse(json: &Value) -> Manifest {
     Manifest::parse(json.to_string().as_bytes(), Path::new("m.json")).unwrap()
@@ -22,12 +22,13 @@ fn small(name: &str) -> Manifest {
     Manifest::load(folder.join(name).with_extension("json")).unwrap()
 }
 
-const SMALL: [&str; 9] = [
+const SMALL: [&str; 10] = [
     "aligned",
     "gqa",
     "gqa-scales",
     "hybrid",
     "hybrid-boundary",
+    "kernel-pages",
     "qsa-fp8",
     "split-pages",
     "sub-block",
@@ -92,83 +93,92 @@ type At = (Memory, u32, u32);
 const HOST: Memory = Memory::Host;
 const DEVICE: Memory = Memory::Device;
 
+/// Which rows of the writable page a lift copies.
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Whole,
+    Exact,
+    ExactZeroed,
+}
+
+const MODES: [Mode; 3] = [Mode::Whole, Mode::Exact, Mode::ExactZeroed];
+
 /// Lands, lifts, and generates a few tokens, in memory and in the model alike.
-fn run<'m>(manifest: &'m Manifest, steps: u64, mode: fn(u32) -> Copied) -> (Pools, Model<'m>) {
+fn run(manifest: &Manifest, steps: u64, mode: Mode) -> (Pools, Model<'_>) {
     let mut model = Model::new(manifest, 42);
     let mut pools = Pools::new(manifest, &model);
     let producer = Producer::new(manifest, 42);
     let span = manifest.span();
     for group in manifest.groups() {
-        let (memory, blocks) = match group.landing {
-            Landing::Host => (HOST, group.host_blocks()),
-            Landing::Gpu => (DEVICE, group.device_pages()),
-        };
-        let received = blocks.len().min(group.received_blocks(span) as usize);
-        model.land(producer, group, (memory, &blocks[..received]), |piece| pools.put(piece)).unwrap();
-        for (position, page) in lifted(group, span.tail_page(), group.received_blocks(span)) {
-            let block = group.host_blocks()[position as usize];
-            let full = position < span.tail_page() || group.lift == Lift::State;
-            let copied = if full { Copied::Whole } else { mode(group.tail_rows(span)) };
-            model.lift(group, block, page, copied).unwrap();
-            let (copy, zero) = match copied {
-                Copied::Whole => (group.shape.rows, false),
-                Copied::Exact { rows } => (rows, false),
-                Copied::ExactZeroed { rows } => (rows, true),
-            };
-            (0..copy).for_each(|row| pools.copy(group, (HOST, block, row), (DEVICE, page, row)));
-            for row in copy..if zero { group.shape.rows } else { copy } {
-                for layer in 0..group.layers {
-                    (0..group.shape.segments.len())
-                        .for_each(|segment| pools.row(group, (DEVICE, page, row), layer, segment).fill(0));
-                }
-            }
+        let side = group.landing_side().unwrap();
+        let received = side.blocks.len().min(group.received_blocks(side, span) as usize);
+        let to = (side.pool.memory, &side.blocks[..received]);
+        model.land(producer, group, to, |piece| pools.put(piece)).unwrap();
+        if group.lift != Lift::None {
+            lift(manifest, &mut pools, &mut model, group, mode);
         }
     }
     for step in 0..steps {
         let position = span.resume_at + step;
         for group in manifest.groups() {
-            generate(manifest, &mut pools, &mut model, group, position, step);
+            generate(span, &mut pools, &mut model, group, (position, step));
         }
     }
     (pools, model)
 }
 
-/// The lifted positions and their pages.
-fn lifted(group: &Group, tail_page: u64, received: u64) -> Vec<(u64, u32)> {
-    let pages = group.device_pages();
-    match group.lift {
-        Lift::None => vec![],
-        Lift::State => vec![(0, pages[0])],
-        Lift::Tail => (tail_page..received).zip(pages.iter().copied()).collect(),
-        Lift::All => (0..received).zip(pages.iter().copied()).collect(),
+/// Lifts all rows of a group's pages, one by one.
+fn lift(manifest: &Manifest, pools: &mut Pools, model: &mut Model<'_>, group: &Group, mode: Mode) {
+    let (host, device, span) =
+        (group.host.as_ref().unwrap(), group.device.as_ref().unwrap(), manifest.span());
+    let copied = match mode {
+        _ if group.lift == Lift::State => host.rows.into(),
+        Mode::Whole => group.received_blocks(host, span) * u64::from(host.rows),
+        Mode::Exact | Mode::ExactZeroed => group.imported_rows(span),
+    };
+    let first = group.first_page(span) * u64::from(device.rows);
+    let slots = device.blocks.iter().flat_map(|page| (0..device.rows).map(move |row| (*page, row)));
+    for (row, (page, to)) in (first..).zip(slots) {
+        if row < copied {
+            let (block, from) = host.slot_of(row).unwrap();
+            model.lift(group, (block, from), (page, to)).unwrap();
+            pools.copy(group, (HOST, block, from), (DEVICE, page, to));
+        } else if mode == Mode::ExactZeroed {
+            model.clear(group, (page, to)).unwrap();
+            for (layer, segment) in all(group) {
+                pools.row(group, (DEVICE, page, to), layer, segment).fill(0);
+            }
+        }
     }
 }
 
-/// One token of one group, as long as it stays in the writable page.
+fn all(group: &Group) -> impl Iterator<Item = (u32, usize)> {
+    let segments = group.shape.segments.len();
+    (0..group.layers).flat_map(move |layer| (0..segments).map(move |segment| (layer, segment)))
+}
+
+/// One token of one group, as long as it stays in the pages and blocks of the import.
 fn generate(
-    manifest: &Manifest,
+    span: &Span,
     pools: &mut Pools,
     model: &mut Model<'_>,
     group: &Group,
-    position: u64,
-    step: u64,
+    (position, step): (u64, u64),
 ) {
-    let Some(Slot { page, row }) = slot(group, manifest.span().block_tokens, position) else { return };
-    let tokens = matches!(group.shape.family, Family::Tokens { .. });
-    if tokens && page != manifest.span().tail_page() {
-        return;
-    }
-    let to = *group.device_pages().last().unwrap();
-    model.write(group, (to, row), (position, step), |piece| pools.put(piece)).unwrap();
-    if group.mirror {
-        let block = *group.host_blocks().last().unwrap();
-        model.mirror(group, (to, row), (block, row)).unwrap();
-        pools.copy(group, (DEVICE, to, row), (HOST, block, row));
+    let on = |side: &Side| {
+        let slot = slot(group, side, position)?;
+        let first = if side.pool.memory == DEVICE { group.first_page(span) } else { 0 };
+        let block = side.blocks.get(usize::try_from(slot.page.checked_sub(first)?).ok()?)?;
+        Some((*block, slot.row))
+    };
+    let (written, mirrored) = (group.device.as_ref().and_then(on), group.host.as_ref().and_then(on));
+    let Some((page, row)) = written else { return };
+    model.write(group, (page, row), (position, step), |piece| pools.put(piece)).unwrap();
+    if let (true, Some((block, to))) = (group.mirror, mirrored) {
+        model.mirror(group, (page, row), (block, to)).unwrap();
+        pools.copy(group, (DEVICE, page, row), (HOST, block, to));
     }
 }
-
-const MODES: [fn(u32) -> Copied; 3] =
-    [|_| Copied::Whole, |rows| Copied::Exact { rows }, |rows| Copied::ExactZeroed { rows }];
 
 #[test]
 fn runs_of_all_small_manifests_verify() {
@@ -278,7 +288,7 @@ fn misplaced_rows_are_found() {
             // Two rows of a block, two layers of a row.
             let swaps = [((0, 0), (0, 1)), ((0, 0), (1, 0))];
             for ((layer, row), (other_layer, other_row)) in swaps {
-                if other_row >= group.shape.rows || other_layer >= group.layers {
+                if other_row >= group.side(memory).unwrap().rows || other_layer >= group.layers {
                     continue;
                 }
                 let one = ((memory, first, row), layer);
@@ -300,13 +310,13 @@ fn a_copy_that_was_left_out_is_found() {
         let group = &manifest.groups()[0];
         let (block, page) = (group.host_blocks()[0], group.device_pages()[0]);
         // The model hears of a mirror that the memory has not seen.
-        let row = group.shape.rows - 1;
+        let row = group.device.as_ref().unwrap().rows - 1;
         let other = manifest.spare_blocks(&group.host.as_ref().unwrap().pool)[0];
         model.mirror(group, (page, row), (other, row)).unwrap();
         assert!(pools.verify(&manifest, &model).is_err(), "{name}");
         let (pools, mut model) = run(&manifest, 2, MODES[0]);
         let spare = manifest.spare_blocks(&group.device.as_ref().unwrap().pool)[0];
-        model.lift(group, block, spare, Copied::Whole).unwrap();
+        model.lift(group, (block, 0), (spare, 0)).unwrap();
         assert!(pools.verify(&manifest, &model).is_err(), "{name}");
     }
 }
@@ -334,10 +344,11 @@ fn only_blocks_of_imported_and_computed_rows_are_complete() {
     let (blocks, page) = (group.host_blocks(), group.device_pages()[0]);
     for (steps, complete) in [(0, false), (11, false), (12, true)] {
         let (_, model) = run(&manifest, steps, MODES[0]);
-        assert!(model.is_complete(group, HOST, blocks[3]));
-        assert_eq!(model.is_complete(group, HOST, blocks[4]), complete, "{steps} steps");
-        assert_eq!(model.is_complete(group, DEVICE, page), complete, "{steps} steps");
-        assert!(!model.is_complete(group, HOST, 1));
+        let all = |memory, block| (0..16).all(|row| model.is_complete(group, memory, (block, row)));
+        assert!(all(HOST, blocks[3]));
+        assert_eq!(all(HOST, blocks[4]), complete, "{steps} steps");
+        assert_eq!(all(DEVICE, page), complete, "{steps} steps");
+        assert!(!all(HOST, 1));
     }
 }
 
@@ -354,10 +365,10 @@ fn what_breaks_the_rules_is_an_error() {
         "the producer hands over 5 blocks of group `main`, so there is none at position 5"
     );
     assert_eq!(
-        said(model.lift(main, 48, 1, Copied::Whole)),
+        said(model.lift(main, (48, 0), (1, 0))),
         "block 48 is not one of the 48 blocks of pool `main-host`"
     );
-    assert!(said(model.lift(main, 1, 1, Copied::Exact { rows: 17 })).contains("one of the 16 rows"));
+    assert!(said(model.lift(main, (1, 0), (1, 16))).contains("row 16 is not one of the 16 rows"));
     assert!(said(model.mirror(main, (1, 16), (1, 0))).contains("row 16 is not one of the 16 rows"));
     assert_eq!(said(model.mirror(ple, (2, 0), (1, 0))), "group `ple` has no side in host memory");
     model.write(gdn, (7, 0), (0, 0), ignore).unwrap();
@@ -429,7 +440,7 @@ fn slots_of_tokens() {
     let manifest = small("hybrid");
     let slots = |name: &str, position| {
         let group = manifest.groups().iter().find(|group| group.name == name).unwrap();
-        slot(group, 16, position).map(|slot| (slot.page, slot.row))
+        slot(group, group.device.as_ref().unwrap(), position).map(|slot| (slot.page, slot.row))
     };
     assert_eq!(slots("main", 70), Some((4, 6)));
     assert_eq!([70, 71, 72].map(|position| slots("index", position)), [None, Some((4, 1)), None]);
@@ -448,7 +459,7 @@ fn the_producer_holds_every_row_of_every_block_it_hands_over() {
     let producer = Producer::new(&manifest, 42);
     let model = Model::new(&manifest, 42);
     let indexer = &manifest.groups()[1];
-    let mut page = vec![0; indexer.shape.content_bytes() as usize];
+    let mut page = vec![0; indexer.shape.content_bytes(16) as usize];
     let to = Plane { group: indexer, side: indexer.host.as_ref().unwrap(), layer: 5, region: 0 };
     producer.page(to, 4, &mut page);
     let mut row = [0; 128];

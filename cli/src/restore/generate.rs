@@ -1,20 +1,19 @@
 //! Decoding: each step writes rows, mirrors them by one launch, and seals pages as they fill.
 
 use pagelift::backends::Backend;
-use pagelift::geometry::GroupKey;
+use pagelift::geometry::{GroupKey, HasRows};
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::PromptSpan;
 use pagelift::launcher::{Counters, Launcher, LauncherOptions, TicketState};
 use pagelift::plan::{MirrorPlan, PlanCapacity, RowCapacity, WriteBackPlan};
-use pagelift::quantity::Rows;
 
 use super::RestoreError;
-use super::pages::{FreeBlocks, GroupPages};
+use super::pages::{FreeBlocks, GroupPages, Part};
 use super::step::StepArrays;
 use super::world::{AnyKey, World};
 use crate::manifest::{Family, Memory, SplitMix64};
 use crate::progress::Progress;
-use crate::reference::{Model, slot};
+use crate::reference::Model;
 
 /// What generating did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,13 +88,14 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
         let manifest = world.manifest;
         let arrays = StepArrays::new(&mut world.memory, backend, manifest.groups().len(), tokens)?;
         let groups = u32::try_from(manifest.groups().len()).unwrap_or(u32::MAX);
-        // A step maps at most the first pages of all groups, or one more page of each.
-        let capacity = RowCapacity { jobs: groups, changes: groups.saturating_mul(2) };
-        let mut mirror_plan = MirrorPlan::new(world.geometry.clone(), capacity)?;
-        let pages: Vec<_> =
+        let mut pages: Vec<_> =
             manifest.groups().iter().map(|group| GroupPages::after_import(manifest, group)).collect();
-        for (pages, key) in pages.iter().zip(&world.keys) {
-            let Some(pages) = pages.as_ref().filter(|pages| pages.group.mirror) else { continue };
+        let changes = pages.iter().flatten().map(|pages| pages.most_parts(tokens)).sum::<u64>();
+        let changes = u32::try_from(changes).unwrap_or(u32::MAX);
+        let mut mirror_plan = MirrorPlan::new(world.geometry.clone(), RowCapacity { jobs: groups, changes })?;
+        let resume_at = manifest.span().resume_at;
+        for (pages, key) in pages.iter_mut().zip(&world.keys) {
+            let Some(pages) = pages.as_mut().filter(|pages| pages.group.mirror) else { continue };
             let null_page = pages.group.device.as_ref().and_then(|side| side.pool.null_block);
             let Some(binding) = arrays.binding(&world.memory, pages.group.index, null_page) else { continue };
             match key {
@@ -103,9 +103,7 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
                 AnyKey::Ring(key) => mirror_plan.bind(*key, binding)?,
                 AnyKey::State(_) => continue,
             }
-            for page in &pages.writable {
-                map(&mut mirror_plan, *key, page.page, page.block)?;
-            }
+            map(&mut mirror_plan, *key, pages.parts_up_to(resume_at))?;
         }
         let states = PlanCapacity { jobs: groups, list_entries: 0 };
         let mut checkpoint_plan = WriteBackPlan::new(world.geometry.clone(), states)?;
@@ -159,21 +157,11 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
 
     /// Makes sure that every token of the step has a page, mapped to a host block.
     fn reserve(&mut self, position: u64, computed: u32) -> Result<(), RestoreError> {
-        let block_tokens = u64::from(self.world.manifest.span().block_tokens);
         let last = position.saturating_add(computed.saturating_sub(1).into());
         for (pages, key) in self.pages.iter_mut().zip(&self.world.keys) {
             let (Some(pages), AnyKey::Paged(_)) = (pages, key) else { continue };
-            let needed = last.checked_div(block_tokens).unwrap_or(0);
-            let have = pages.writable.last().map_or(0, |page| page.position);
-            for at in have.saturating_add(1)..=needed {
-                let group = pages.group;
-                let Some(device) = &group.device else { continue };
-                let page = self.free.take(&device.pool, last)?;
-                let host = group.host.as_ref().filter(|_| group.mirror);
-                let block = host.map(|host| self.free.take(&host.pool, last)).transpose()?;
-                map(&mut self.mirror_plan, *key, page, block)?;
-                pages.push(at, page, block, Rows::ZERO);
-            }
+            pages.grow(&mut self.free, last)?;
+            map(&mut self.mirror_plan, *key, pages.parts_up_to(last))?;
         }
         Ok(())
     }
@@ -186,7 +174,6 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
         accepted: u64,
         step: u64,
     ) -> Result<Vec<Vec<i64>>, RestoreError> {
-        let block_tokens = self.world.manifest.span().block_tokens;
         let mut written = Vec::with_capacity(self.pages.len());
         for pages in &self.pages {
             let mut slots = Vec::new();
@@ -201,21 +188,13 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
                 Family::Tokens { .. } | Family::Ring => 0..u64::from(computed),
             };
             for token in tokens.map(|token| position.saturating_add(token)) {
-                let page_slots = match group.shape.family {
-                    Family::Tokens { .. } => block_tokens,
-                    Family::Ring | Family::State => group.shape.rows,
-                };
-                let paged = matches!(group.shape.family, Family::Tokens { .. });
-                let at = if paged { token.checked_div(block_tokens.into()).unwrap_or(0) } else { 0 };
-                let page = pages.at(at).map_or(0, |page| page.page);
-                let within = token.checked_rem(page_slots.into()).unwrap_or(0);
-                let first = u64::from(page).saturating_mul(page_slots.into());
-                slots.push(i64::try_from(first.saturating_add(within)).unwrap_or(-1));
-                if let Some(slot) = slot(group, block_tokens, token) {
+                let number = pages.slot_number(token).and_then(|number| i64::try_from(number).ok());
+                slots.push(number.unwrap_or(-1));
+                if let Some(at) = pages.written_at(token) {
                     let world = &mut *self.world;
                     let put =
                         |piece: crate::reference::Piece<'_>| world.put(piece).map_err(RestoreError::from);
-                    self.model.write(group, (page, slot.row), (token, step), put)?;
+                    self.model.write(group, at, (token, step), put)?;
                 }
             }
             written.push(slots);
@@ -225,16 +204,13 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
 
     /// Tells the model which rows the mirror must have copied: those of accepted tokens.
     fn follow_mirror(&mut self, position: u64, accepted: u64) -> Result<(), RestoreError> {
-        let block_tokens = self.world.manifest.span().block_tokens;
         for pages in self.pages.iter().flatten().filter(|pages| pages.group.mirror) {
-            let group = pages.group;
-            if group.shape.family == Family::State {
+            if pages.group.shape.family == Family::State {
                 continue;
             }
             for token in position..position.saturating_add(accepted) {
-                let Some(slot) = slot(group, block_tokens, token) else { continue };
-                if let Some((page, block)) = pages.at(slot.page).and_then(|at| Some((at.page, at.block?))) {
-                    self.model.mirror(group, (page, slot.row), (block, slot.row))?;
+                if let Some((from, to)) = pages.written_at(token).zip(pages.mirrored_at(token)) {
+                    self.model.mirror(pages.group, from, to)?;
                 }
             }
         }
@@ -248,7 +224,7 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
         for (pages, key) in self.pages.iter().zip(&self.world.keys) {
             let (Some(pages), AnyKey::State(key)) = (pages, key) else { continue };
             for page in &pages.writable {
-                let Some(block) = page.block else { continue };
+                let Some(block) = pages.block_at(page.position) else { continue };
                 self.checkpoint_plan.checkpoint(*key, PageId::new(page.page), HostBlockId::new(block))?;
                 states.push((pages.group, page.page, block));
             }
@@ -266,52 +242,42 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
 
     /// Notes which rows are safe now, and seals the pages that have all of theirs.
     fn note_durable(&mut self, position: u64, end: u64) -> Result<(), RestoreError> {
-        let block = u64::from(self.world.manifest.span().block_tokens);
+        let (model, sealed) = (&*self.model, &mut self.sealed);
         for pages in self.pages.iter_mut().flatten() {
-            let rows_of = |at: u64| end.saturating_sub(at.saturating_mul(block)).min(block);
-            for index in 0..pages.writable.len() {
-                let Some(at) = pages.writable.get(index).map(|page| page.position) else { continue };
-                let reached = at >= position.checked_div(block).unwrap_or(0);
-                let rows = pages.complete_rows(rows_of(at));
-                let Some(page) = pages.writable.get_mut(index).filter(|_| reached) else { continue };
-                let Some(mut open) = page.open.take() else { continue };
-                open.durable_up_to(rows);
-                match open.seal() {
-                    Err(open) => page.open = Some(open),
-                    Ok(sealed) => {
-                        let group = pages.group;
-                        if !self.model.is_complete(group, Memory::Host, sealed.block().get()) {
-                            let (group, block) = (group.name.clone(), sealed.block().to_string());
-                            return Err(RestoreError::SealedTooEarly { group, block });
-                        }
-                        self.sealed = self.sealed.saturating_add(1);
-                    }
+            let group = pages.group;
+            pages.note_durable((position, end), |block, mirrors| {
+                let complete = |row: &(u32, u32)| model.is_complete(group, Memory::Host, *row);
+                if !mirrors.is_some_and(|rows| rows.iter().all(complete)) {
+                    let (group, block) = (group.name.clone(), block.to_string());
+                    return Err(RestoreError::SealedTooEarly { group, block });
                 }
-            }
-            pages.forget_before(end.checked_div(block).unwrap_or(0));
+                *sealed = sealed.saturating_add(1);
+                Ok(())
+            })?;
+            pages.forget_before(end);
         }
         Ok(())
     }
 }
 
-/// Maps a page to its host block, for the kinds of group that mirror rows.
-fn map(plan: &mut MirrorPlan, key: AnyKey, page: u32, block: Option<u32>) -> Result<(), RestoreError> {
-    let Some(block) = block else { return Ok(()) };
-    let (page, block) = (PageId::new(page), HostBlockId::new(block));
+/// Maps parts of pages to parts of host blocks, for the kinds of group that mirror rows.
+fn map(plan: &mut MirrorPlan, key: AnyKey, parts: Vec<Part>) -> Result<(), RestoreError> {
     match key {
-        AnyKey::Paged(key) => map_rows(plan, key, page, block),
-        AnyKey::Ring(key) => map_rows(plan, key, page, block),
+        AnyKey::Paged(key) => map_rows(plan, key, parts),
+        AnyKey::Ring(key) => map_rows(plan, key, parts),
         AnyKey::State(_) => Ok(()),
     }
 }
 
-fn map_rows<K: pagelift::geometry::HasRows>(
+fn map_rows<K: HasRows>(
     plan: &mut MirrorPlan,
     key: GroupKey<K>,
-    page: PageId,
-    block: HostBlockId,
+    parts: Vec<Part>,
 ) -> Result<(), RestoreError> {
-    Ok(plan.page_map_mut().map(key, page, block)?)
+    let map = plan.page_map_mut();
+    parts.into_iter().try_for_each(|((page, page_row), (block, block_row))| {
+        Ok(map.map_rows(key, (PageId::new(page), page_row), (HostBlockId::new(block), block_row))?)
+    })
 }
 
 /// Refuses a launch that is not done.

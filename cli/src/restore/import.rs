@@ -11,9 +11,9 @@ use pagelift::plan::{Plan, PlanCapacity, RestorePlan, TailRows};
 
 use super::RestoreError;
 use super::world::{AnyKey, World};
-use crate::manifest::{Group, Landing, Lift, Manifest, Memory};
+use crate::manifest::{Group, Lift, Manifest};
 use crate::progress::Progress;
-use crate::reference::{Copied, Model, Producer};
+use crate::reference::{Model, Producer};
 
 /// What the lift did.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +36,11 @@ pub fn land(
     let manifest = world.manifest;
     let bar = progress.bytes("land", manifest.handed_over());
     for group in manifest.groups() {
-        let (memory, blocks) = match group.landing {
-            Landing::Host => (Memory::Host, group.host_blocks()),
-            Landing::Gpu => (Memory::Device, group.device_pages()),
-        };
-        let received = usize::try_from(group.received_blocks(manifest.span())).unwrap_or(usize::MAX);
-        let blocks = blocks.get(..received).unwrap_or(blocks);
+        let Some(side) = group.landing_side() else { continue };
+        let received = usize::try_from(group.received_blocks(side, manifest.span())).unwrap_or(usize::MAX);
+        let blocks = side.blocks.get(..received).unwrap_or(&side.blocks);
         let mut waiting = 0;
-        model.land(producer, group, (memory, blocks), |piece| {
+        model.land(producer, group, (side.pool.memory, blocks), |piece| {
             waiting += piece.bytes.len() as u64;
             if waiting >= TELL {
                 bar.advance(std::mem::take(&mut waiting));
@@ -103,16 +100,22 @@ pub fn plan(
             AnyKey::State(key) => ImportGroup::new(*key, blocks, pages),
         })
         .collect();
-    // Two jobs and a list of all blocks for each group are the most that one import needs.
-    let entries: usize = lists.iter().map(|(_, blocks, _)| blocks.len()).sum();
+    // A job for each of the parts that a block or page has, one for the rows left over, one for zeros; and a list of
+    // all parts.
+    let sum = |count: &dyn Fn(&Group) -> usize| manifest.groups().iter().map(count).sum::<usize>();
+    let parts = |group: &Group| usize::try_from(group.parts()).unwrap_or(usize::MAX);
+    let blocks = |group: &Group| group.host_blocks().len().max(group.device_pages().len());
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    let capacity = PlanCapacity { jobs: small(groups.len().saturating_mul(3)), list_entries: small(entries) };
+    let capacity = PlanCapacity {
+        jobs: small(sum(&|group| parts(group).saturating_add(2))),
+        list_entries: small(sum(&|group| parts(group).saturating_mul(blocks(group)))),
+    };
     let mut plan = RestorePlan::new(geometry, capacity)?;
     plan.lift(&Import { span, groups: &groups }, mode)?;
     Ok(plan)
 }
 
-/// Tells the model what the lift of a group must have done.
+/// Tells the model what the lift of a group must have done: row by row of the request, wherever each lies on either side.
 fn follow(
     model: &mut Model<'_>,
     group: &Group,
@@ -120,28 +123,23 @@ fn follow(
     mode: TailRows,
 ) -> Result<(), RestoreError> {
     let span = world.manifest.span();
-    let pairs: Vec<(u32, u32)> = match group.lift {
-        Lift::None => return Ok(()),
-        Lift::Tail => {
-            let tail = group.host_blocks().last().copied();
-            tail.into_iter().zip(group.device_pages().iter().copied()).collect()
-        }
-        Lift::All | Lift::State => {
-            group.host_blocks().iter().copied().zip(group.device_pages().iter().copied()).collect()
-        }
+    let (Some(host), Some(device)) = (&group.host, &group.device) else { return Ok(()) };
+    let copied = match (group.lift, mode) {
+        (Lift::None, _) => return Ok(()),
+        (Lift::State, _) => device.rows.into(),
+        (_, TailRows::Whole) => group.received_blocks(host, span).saturating_mul(host.rows.into()),
+        (_, TailRows::Exact | TailRows::ExactZeroed) => group.imported_rows(span),
     };
-    let Some(((tail_block, tail_page), full)) = pairs.split_last() else { return Ok(()) };
-    for (block, page) in full {
-        model.lift(group, *block, *page, Copied::Whole)?;
+    let mut row = group.first_page(span).saturating_mul(device.rows.into());
+    for page in &device.blocks {
+        for to in (0..device.rows).map(|row| (*page, row)) {
+            if row < copied {
+                model.lift(group, host.slot_of(row).unwrap_or_default(), to)?;
+            } else if mode == TailRows::ExactZeroed {
+                model.clear(group, to)?;
+            }
+            row = row.saturating_add(1);
+        }
     }
-    let received = group.lift == Lift::State || span.received_blocks() > span.tail_page();
-    let rows = group.tail_rows(span);
-    let copied = match mode {
-        TailRows::Whole if !received => return Ok(()),
-        _ if group.lift == Lift::State => Copied::Whole,
-        TailRows::Whole => Copied::Whole,
-        TailRows::Exact => Copied::Exact { rows },
-        TailRows::ExactZeroed => Copied::ExactZeroed { rows },
-    };
-    Ok(model.lift(group, *tail_block, *tail_page, copied)?)
+    Ok(())
 }

@@ -22,7 +22,7 @@ pub struct Asked<'m> {
 impl Asked<'_> {
     /// The layout of rows of tokens.
     pub fn paged(self, tokens_per_row: u32) -> Result<PagedLayout, LayoutError> {
-        let block = self.manifest.span().block_tokens;
+        let block = self.side.page_tokens;
         // The ranks divide the heads, or the manifest would have been refused.
         let on_rank = |heads: u32| heads.checked_div(self.manifest.tensor_parallel()).unwrap_or(heads);
         let padded = [&self.group.host, &self.group.device].into_iter().flatten().any(|s| s.row_padding > 0);
@@ -105,7 +105,7 @@ impl Asked<'_> {
 
     /// Segments that follow one another.
     fn rows(self, tokens_per_row: u32) -> Result<PagedLayout, LayoutError> {
-        let page = PagedLayout::builder(self.manifest.span().block_tokens).tokens_per_row(tokens_per_row);
+        let page = PagedLayout::builder(self.side.page_tokens).tokens_per_row(tokens_per_row);
         let page = page.row_padding(self.side.row_padding);
         let segments = self.group.shape.segments.iter();
         segments.fold(page, |page, segment| page.segment(&segment.name, segment.row_bytes)).build()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use pagelift::backends::{Backend, Cpu, Emulated};
 use pagelift::plan::TailRows;
 use pagelift_device::emulation::Shape;
+use serde_json::Value;
 
 use super::world::World;
 use super::{Options, RestoreError, import, pages, run, span_of};
@@ -125,6 +126,56 @@ fn case_25_one_wrong_byte_anywhere_is_noticed() {
         assert!(matches!(error, RestoreError::Reference(ReferenceError::Mismatch(_))), "{name}: {error}");
         *world.memory.bytes_mut(region).unwrap().last_mut().unwrap() ^= 1;
         world.verify(&model, "", quiet).unwrap();
+    }
+}
+
+/// A small manifest in which one value is replaced.
+fn changed(name: &str, pointer: &str, value: Value) -> Manifest {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../manifests/small").join(name);
+    let mut json: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    json.pointer_mut(parent).unwrap()[key] = value;
+    Manifest::parse(json.to_string().as_bytes(), &path).unwrap()
+}
+
+/// A page laid out in another way than the manifest says would be taken for right if the reference asked the planner.
+#[test]
+fn case_25_a_page_laid_out_otherwise_is_noticed() {
+    let others: [(&str, &str, Value); 9] = [
+        ("unaligned.json", "/groups/0/device/row_padding", 8.into()),
+        ("unaligned.json", "/groups/0/device/first_layer", 8.into()),
+        ("unaligned.json", "/groups/1/device/layer_order", "reversed".into()),
+        ("gqa.json", "/groups/0/device/head_order", "nhd".into()),
+        ("gqa.json", "/groups/0/device/first_layer", 0.into()),
+        ("gqa.json", "/groups/0/layout/head_dim", 16.into()),
+        ("gqa-scales.json", "/groups/0/device/head_order", "hnd".into()),
+        ("gqa-scales.json", "/groups/0/host/head_order", "nhd".into()),
+        ("kernel-pages.json", "/groups/0/device/head_order", "nhd".into()),
+    ];
+    for (name, pointer, value) in others {
+        let (manifest, backend, quiet) = (small(name), Cpu::with_threads(1).unwrap(), Progress::new(true));
+        let other = changed(name, pointer, value);
+        let mut world = World::new(&manifest, &backend, quiet).unwrap();
+        let mut model = Model::new(&other, 3);
+        world.fill(&model, quiet).unwrap();
+        let producer = Producer::new(&manifest, 3);
+        import::land(&mut world, &mut model, producer, quiet).unwrap();
+        import::lift(&mut world, &mut model, &backend, span_of(&manifest).unwrap(), TailRows::Whole).unwrap();
+        let error = world.verify(&model, "", quiet).unwrap_err();
+        assert!(
+            matches!(error, RestoreError::Reference(ReferenceError::Mismatch(_))),
+            "{name}: {pointer}: {error}"
+        );
+    }
+}
+
+#[test]
+fn case_07_any_prompt_verifies_over_pages_of_other_sizes_than_blocks() {
+    let seams = [1, 15, 64, 65, 127, 128, 129, 192, 193, 255, 256, 257];
+    for (prompt, mode) in seams.into_iter().zip(MODES.into_iter().cycle()) {
+        let manifest = changed("kernel-pages.json", "/prompt_tokens", prompt.into());
+        let report = restore(&manifest, Cpu::with_threads(2).unwrap(), mode, 140);
+        assert!(report.verified && report.pages_sealed > 4, "{prompt} tokens");
     }
 }
 

@@ -45,7 +45,7 @@ impl Page {
     /// Bytes that a page of this layout needs in a pool.
     fn bytes(&self) -> u64 {
         let (group, side) = self.group();
-        group.shape.page_bytes(side.row_padding, side.kv_regions)
+        group.shape.page_bytes(side.rows, side.row_padding, side.kv_regions)
     }
 }
 
