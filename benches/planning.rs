@@ -13,9 +13,10 @@ use pagelift::geometry::{
     Geometry, GeometryBuilder, GroupKey, GroupSpec, Landing, Memory, Paged, PagedLift, PoolSpec, Region,
     SideSpec,
 };
-use pagelift::id::{HostBlockId, PageId, Ticket};
+use pagelift::id::{HostBlockId, ImportId, PageId, Ticket};
 use pagelift::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift::layout::PagedLayout;
+use pagelift::lifecycle::Reservations;
 use pagelift::plan::{Plan, PlanCapacity, RestorePlan, Staging, TailRows};
 use pagelift::quantity::Tokens;
 
@@ -86,14 +87,58 @@ fn lists(imports: u32) -> Lists {
     }
 }
 
-fn plan_step(plan: &mut RestorePlan, pools: &Pools, lists: &Lists, table: &mut [u8]) -> usize {
-    plan.clear();
-    for (blocks, pages) in lists.blocks.iter().zip(&lists.pages) {
-        let groups: [ImportGroup<'_>; 3] =
-            std::array::from_fn(|n| ImportGroup::new(pools.groups[n], &blocks[n], pages));
-        plan.lift(&Import { span: lists.span, groups: &groups }, TailRows::Whole).unwrap();
+impl Lists {
+    /// Calls `each` with every import.
+    fn imports(&self, pools: &Pools, mut each: impl FnMut(&Import<'_>)) {
+        for (blocks, pages) in self.blocks.iter().zip(&self.pages) {
+            let groups: [ImportGroup<'_>; 3] =
+                std::array::from_fn(|n| ImportGroup::new(pools.groups[n], &blocks[n], pages));
+            each(&Import { span: self.span, groups: &groups });
+        }
     }
-    plan.encode(Staging { ticket: Ticket::new(1, 1), completion: 8, repeat: false }, table).unwrap()
+}
+
+const STAGING: Staging = Staging { ticket: Ticket::new(1, 1), completion: 8, repeat: false };
+
+/// Imports as they are between their admission and their end.
+struct Reserved {
+    reservations: Reservations,
+    imports: Vec<ImportId>,
+}
+
+impl Reserved {
+    fn new(pools: &Pools, lists: &Lists) -> Self {
+        let imports = lists.blocks.len() as u32;
+        let reservations = Reservations::new(Arc::clone(&pools.geometry), imports, capacity(1)).unwrap();
+        let mut reserved = Self { reservations, imports: Vec::with_capacity(lists.blocks.len()) };
+        reserved.reserve(pools, lists);
+        reserved
+    }
+
+    fn reserve(&mut self, pools: &Pools, lists: &Lists) {
+        let Self { reservations, imports } = self;
+        lists.imports(pools, |import| imports.push(reservations.reserve(import, TailRows::Whole).unwrap()));
+    }
+
+    fn release(&mut self) {
+        self.imports.drain(..).for_each(|import| self.reservations.release(import).unwrap());
+    }
+}
+
+/// A step of imports that were reserved.
+fn plan_reserved(plan: &mut RestorePlan, reserved: &Reserved, table: &mut [u8]) -> usize {
+    plan.clear();
+    for import in &reserved.imports {
+        plan.lift_reserved(&reserved.reservations, *import).unwrap();
+    }
+    plan.encode(STAGING, table).unwrap()
+}
+
+/// The same step from block lists, all of which are checked again.
+fn plan_lists(plan: &mut RestorePlan, pools: &Pools, lists: &Lists, table: &mut [u8]) -> usize {
+    plan.clear();
+    lists.imports(pools, |import| plan.lift(import, TailRows::Whole).unwrap());
+    plan.encode(STAGING, table).unwrap()
 }
 
 /// What a copy call takes: where from, where to, how much.
@@ -140,9 +185,10 @@ fn step_of_64_imports(criterion: &mut Criterion) {
     let (pools, lists) = (pools(), lists(64));
     let mut plan = RestorePlan::new(Arc::clone(&pools.geometry), capacity(64)).unwrap();
     let mut table = vec![0; plan.table_bytes()];
+    let mut reserved = Reserved::new(&pools, &lists);
     let mut descriptors = Vec::new();
     let (ours, theirs) =
-        (plan_step(&mut plan, &pools, &lists, &mut table), describe(&pools, &lists, &mut descriptors));
+        (plan_reserved(&mut plan, &reserved, &mut table), describe(&pools, &lists, &mut descriptors));
     let geometry = size_of_val(pools.geometry.routes())
         + size_of_val(pools.geometry.segments())
         + size_of_val(pools.geometry.bases());
@@ -151,11 +197,20 @@ fn step_of_64_imports(criterion: &mut Criterion) {
         theirs as f64 / ours as f64
     );
     let mut group = criterion.benchmark_group("step of 64 imports, 3 groups, 61 layers");
-    group.bench_function("job table", |bench| {
-        bench.iter(|| black_box(plan_step(&mut plan, &pools, &lists, &mut table)));
+    group.bench_function("reserved imports", |bench| {
+        bench.iter(|| black_box(plan_reserved(&mut plan, &reserved, &mut table)));
+    });
+    group.bench_function("block lists", |bench| {
+        bench.iter(|| black_box(plan_lists(&mut plan, &pools, &lists, &mut table)));
     });
     group.bench_function("descriptors", |bench| {
         bench.iter(|| black_box(describe(&pools, &lists, &mut descriptors)));
+    });
+    group.bench_function("reserving and releasing all imports once", |bench| {
+        bench.iter(|| {
+            reserved.release();
+            reserved.reserve(&pools, &lists);
+        });
     });
     group.finish();
 }
@@ -165,17 +220,14 @@ fn cost_of_a_job(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("planning and encoding");
     for imports in [4, 34, 334, 3_334] {
         let lists = lists(imports);
+        let reserved = Reserved::new(&pools, &lists);
         let mut plan = RestorePlan::new(Arc::clone(&pools.geometry), capacity(imports)).unwrap();
         let mut table = vec![0; plan.table_bytes()];
         let jobs = u64::from(imports) * 3;
         group.throughput(Throughput::Elements(jobs));
-        group.bench_with_input(
-            BenchmarkId::from_parameter(format!("{jobs} jobs")),
-            &lists,
-            |bench, lists| {
-                bench.iter(|| black_box(plan_step(&mut plan, &pools, lists, &mut table)));
-            },
-        );
+        group.bench_function(BenchmarkId::from_parameter(format!("{jobs} jobs")), |bench| {
+            bench.iter(|| black_box(plan_reserved(&mut plan, &reserved, &mut table)));
+        });
     }
     group.finish();
 }

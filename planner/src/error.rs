@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::id::{GroupId, PoolId};
+use crate::id::{GroupId, ImportId, PoolId};
 use crate::layout::Segment;
 
 /// A layout that cannot be.
@@ -390,6 +390,23 @@ pub enum PlanError {
         first: Arc<str>,
         /// The group that came second.
         second: Arc<str>,
+    },
+    /// A page that is lifted into belongs to one import, until that is released.
+    #[error("group `{group}`: {block} is reserved for another import; release that one first, or take another page")]
+    Reserved {
+        /// The group.
+        group: Arc<str>,
+        /// The page.
+        block: String,
+    },
+    /// Reservations of another geometry.
+    #[error("the reservations were made for another geometry than this plan's; make both for one")]
+    ForeignReservations,
+    /// An import that was released, or that other reservations know.
+    #[error("{import} is not reserved here: it was released, or other reservations gave its id")]
+    UnknownImport {
+        /// The import.
+        import: ImportId,
     },
     /// More than the table has room for.
     #[error("the plan needs {needed} {what}, and the table has room for {capacity}")]

@@ -84,6 +84,42 @@ impl fmt::Display for PoolId {
     }
 }
 
+/// A reserved import, until it is released. Its number is used again; the id is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ImportId {
+    number: u32,
+    generation: u32,
+    reservations: u64,
+}
+
+impl ImportId {
+    pub(crate) const fn new(number: u32, generation: u32, reservations: u64) -> Self {
+        Self { number, generation, reservations }
+    }
+
+    /// Its number: its place among the imports that are reserved at one time.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.number
+    }
+
+    /// How often the number was given before.
+    pub(crate) const fn generation(self) -> u32 {
+        self.generation
+    }
+
+    /// The stamp of the reservations that gave it.
+    pub(crate) const fn reservations(self) -> u64 {
+        self.reservations
+    }
+}
+
+impl fmt::Display for ImportId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "import {}.{}", self.number, self.generation)
+    }
+}
+
 mod sealed {
     pub trait Sealed {}
     impl Sealed for super::HostBlockId {}

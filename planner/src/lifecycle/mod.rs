@@ -1,5 +1,7 @@
-//! When a page may be called sealed.
+//! Who holds which blocks and pages, and when a page may be called sealed.
 
 mod page;
+mod reservations;
 
 pub use page::{OpenPage, SealedPage};
+pub use reservations::Reservations;

@@ -3,16 +3,20 @@
 //! One stamp a block says which group uses it and heads a chain of the rows claimed so far. Stamps of an earlier
 //! plan are told by their generation, so that clearing costs nothing and looking up is an index: no hashing.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::direction::block_words;
 use super::{MOST_BLOCKS, check_most, filled, room};
 use crate::error::PlanError;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Memory};
 use crate::id::{GroupId, PoolId};
 
 /// Rows `first..end` of one block, as one side of its group counts them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    pub pool: PoolId,
-    pub block: u32,
+    /// The block's [place](Places) among those of all pools.
+    pub place: u32,
     pub side: u32,
     pub group: GroupId,
     pub first: u32,
@@ -28,19 +32,59 @@ pub(crate) enum Conflict {
     WrittenTwice,
     /// Some of the rows are read and written.
     ReadAndWritten,
-    /// The pool has no such block.
-    OutOfRange,
+    /// Another import was given the block.
+    Reserved,
 }
 
 /// How rows are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Use {
+    /// The block belongs to the import, and the plan leaves it alone.
+    Hold,
     /// They are a source.
     Read,
     /// They are a destination.
     Write,
-    /// The block belongs to the import, and the plan leaves it alone.
-    Hold,
+}
+
+/// Where the blocks of each pool begin when the blocks of all pools are counted together.
+#[derive(Clone, Debug)]
+struct Places {
+    pools: Vec<Range<u32>>,
+}
+
+impl Places {
+    /// # Errors
+    /// Where the pools have more blocks than is kept track of.
+    pub fn new(geometry: &Geometry) -> Result<Self, PlanError> {
+        let mut end = 0_u32;
+        let mut pools = room("pools", geometry.pools.len().try_into().unwrap_or(u64::MAX))?;
+        for pool in &geometry.pools {
+            let blocks = u64::from(end).saturating_add(pool.blocks().into());
+            check_most("blocks of all pools", blocks, MOST_BLOCKS)?;
+            let first = end;
+            end = end.saturating_add(pool.blocks());
+            pools.push(first..end);
+        }
+        Ok(Self { pools })
+    }
+
+    /// Blocks of all pools.
+    pub fn len(&self) -> u32 {
+        self.pools.last().map_or(0, |last| last.end)
+    }
+
+    /// The place of a block, where the pool has it.
+    pub fn of(&self, pool: PoolId, block: u32) -> Option<u32> {
+        let pool = self.pools.get(usize::try_from(pool.get()).ok()?)?;
+        pool.start.checked_add(block).filter(|place| *place < pool.end)
+    }
+
+    /// The pool and the block of a place.
+    fn block(&self, place: u32) -> Option<(usize, u32)> {
+        let pool = self.pools.partition_point(|pool| pool.end <= place);
+        Some((pool, place.checked_sub(self.pools.get(pool)?.start)?))
+    }
 }
 
 /// No record.
@@ -54,6 +98,7 @@ struct Stamp {
     last: u32,
 }
 
+/// A claim that was made.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     claim: Claim,
@@ -65,7 +110,8 @@ struct Record {
 #[derive(Debug)]
 pub(crate) struct Claims {
     generation: u32,
-    stamps: Vec<Vec<Stamp>>,
+    places: Places,
+    stamps: Vec<Stamp>,
     records: Vec<Record>,
 }
 
@@ -76,16 +122,12 @@ impl Claims {
     /// # Errors
     /// Where the pools have more blocks than a plan keeps track of, or there is no memory for them.
     pub fn new(geometry: &Geometry, capacity: u64) -> Result<Self, PlanError> {
-        let blocks = |sum: u64, pool: &crate::geometry::Pool| sum.saturating_add(u64::from(pool.blocks()));
-        let blocks = geometry.pools.iter().fold(0, blocks);
-        check_most("blocks of all pools", blocks, MOST_BLOCKS)?;
-        let stamp = |pool: &crate::geometry::Pool| {
-            filled("blocks of a pool", Stamp::default(), u64::from(pool.blocks()))
-        };
-        let stamps = geometry.pools.iter().map(stamp).collect::<Result<_, _>>()?;
+        let places = Places::new(geometry)?;
+        let blocks = u64::from(places.len());
         Ok(Self {
             generation: 1,
-            stamps,
+            places,
+            stamps: filled("blocks of all pools", Stamp::default(), blocks)?,
             records: room("rows read and written", capacity.saturating_add(blocks))?,
         })
     }
@@ -96,7 +138,7 @@ impl Claims {
         self.generation = self.generation.wrapping_add(1);
         if self.generation == 0 {
             // After 2³² plans, stamps of the first would look like today's.
-            self.stamps.iter_mut().flatten().for_each(|stamp| *stamp = Stamp::default());
+            self.stamps.fill(Stamp::default());
             self.generation = 1;
         }
     }
@@ -106,11 +148,72 @@ impl Claims {
         self.records.len()
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// What is read and written, in the order of the claims.
+    pub fn used(&self) -> impl Iterator<Item = (Claim, Use)> {
+        let used = self.records.iter().filter(|record| record.usage != Use::Hold);
+        used.map(|record| (record.claim, record.usage))
+    }
+
+    /// Each block that is claimed, once, with its strongest use.
+    pub fn blocks(&self) -> impl Iterator<Item = (Claim, Use)> {
+        let record = |at: u32| self.records.get(usize::try_from(at).ok()?);
+        let last = move |(at, of): (u32, &Record)| {
+            let place = usize::try_from(of.claim.place).ok()?;
+            (self.stamps.get(place)?.last == at).then_some(*of)
+        };
+        (0_u32..).zip(&self.records).filter_map(last).map(move |of| {
+            let earlier = std::iter::successors(Some(of), |of| record(of.previous).copied());
+            (of.claim, earlier.map(|of| of.usage).max().unwrap_or(of.usage))
+        })
+    }
+
+    /// The place of a block, where the pool has it.
+    #[inline]
+    pub fn place(&self, pool: PoolId, block: u32) -> Option<u32> {
+        self.places.of(pool, block)
+    }
+
+    /// Blocks of all pools.
+    pub fn places(&self) -> u32 {
+        self.places.len()
+    }
+
+    /// Whether a block is claimed.
+    pub fn contains(&self, place: u32) -> bool {
+        let stamp = usize::try_from(place).ok().and_then(|place| self.stamps.get(place));
+        stamp.is_some_and(|stamp| stamp.generation == self.generation)
+    }
+
+    /// A conflict in words.
+    #[cold]
+    pub fn explain(&self, geometry: &Geometry, claim: Claim, conflict: Conflict) -> PlanError {
+        let group = geometry.group_name(claim.group);
+        let (pool, block) = self.places.block(claim.place).unwrap_or((usize::MAX, u32::MAX));
+        let pool = geometry.pools.get(pool).map_or_else(|| Arc::from(""), |pool| pool.spec.name.clone());
+        let memory = geometry.side_at(claim.side).map_or(Memory::Host, |side| side.memory);
+        let block = block_words(memory, block);
+        match conflict {
+            Conflict::WrittenTwice => {
+                PlanError::WrittenTwice { group, block, first: claim.first, end: claim.end }
+            }
+            Conflict::ReadAndWritten => PlanError::Overlap { group, block },
+            Conflict::Reserved => PlanError::Reserved { group, block },
+            Conflict::OtherGroup(other) => {
+                PlanError::BlockOfTwoGroups { block, pool, first: geometry.group_name(other), second: group }
+            }
+        }
+    }
+
     /// Takes back all claims but the first `len`.
     pub fn rewind(&mut self, len: usize) {
         while self.records.len() > len {
             let Some(Record { claim, previous, .. }) = self.records.pop() else { return };
-            let Some(stamp) = stamp_of(&mut self.stamps, claim.pool, claim.block) else { continue };
+            let Some(stamp) = stamp_of(&mut self.stamps, claim.place) else { continue };
             if previous == END {
                 *stamp = Stamp::default();
             } else {
@@ -120,48 +223,61 @@ impl Claims {
     }
 
     /// Claims rows of a block.
+    #[inline]
     pub fn claim(&mut self, claim: Claim, usage: Use) -> Result<(), Conflict> {
         // No rows at all are neither read nor written, and may come any number of times.
         let usage = if claim.first < claim.end { usage } else { Use::Hold };
         let number = u32::try_from(self.records.len()).unwrap_or(END);
-        let Some(stamp) = stamp_of(&mut self.stamps, claim.pool, claim.block) else {
-            return Err(Conflict::OutOfRange);
-        };
-        let mut previous = END;
-        if stamp.generation == self.generation {
-            if stamp.group != claim.group.get() {
-                return Err(Conflict::OtherGroup(GroupId::new(stamp.group)));
-            }
-            if usage == Use::Hold {
-                // That the block belongs to the group is known already.
-                return Ok(());
-            }
-            previous = stamp.last;
-            let mut at = previous;
-            // A block is rarely claimed more than twice (its rows, and zeros after them).
-            while let Some(record) = usize::try_from(at).ok().and_then(|at| self.records.get(at)) {
-                let rows_meet = record.claim.first < claim.end && claim.first < record.claim.end;
-                // Where rows of two sides lie in one block is not compared: they may be the same bytes.
-                let meet = rows_meet || record.claim.side != claim.side;
-                let covers = record.claim.first <= claim.first && claim.end <= record.claim.end;
-                match (record.usage, usage) {
-                    // Known already: reading the same rows many times needs one record.
-                    (Use::Read, Use::Read) if covers && record.claim.side == claim.side => return Ok(()),
-                    (Use::Write, Use::Write) if meet => return Err(Conflict::WrittenTwice),
-                    (Use::Read, Use::Write) | (Use::Write, Use::Read) if meet => {
-                        return Err(Conflict::ReadAndWritten);
-                    }
-                    _ => at = record.previous,
-                }
-            }
+        let generation = self.generation;
+        // Places come from `place`, which knows no other blocks than those that have a stamp.
+        let Some(stamp) = stamp_of(&mut self.stamps, claim.place) else { return Ok(()) };
+        let fresh = Stamp { generation, group: claim.group.get(), last: number };
+        // Nearly always it is the block's first claim.
+        if stamp.generation != generation {
+            *stamp = fresh;
+            self.records.push(Record { claim, usage, previous: END });
+            return Ok(());
         }
-        *stamp = Stamp { generation: self.generation, group: claim.group.get(), last: number };
+        let previous = stamp.last;
+        if stamp.group != claim.group.get() {
+            return Err(Conflict::OtherGroup(GroupId::new(stamp.group)));
+        }
+        // That a block which is only held belongs to the group is known already.
+        if usage == Use::Hold || self.covered(previous, claim, usage)? {
+            return Ok(());
+        }
+        if let Some(stamp) = stamp_of(&mut self.stamps, claim.place) {
+            *stamp = fresh;
+        }
         self.records.push(Record { claim, usage, previous });
         Ok(())
     }
+
+    /// Compares a claim with the earlier ones of its block, and says whether it is known already: reading the same rows
+    /// many times needs one record.
+    fn covered(&self, last: u32, claim: Claim, usage: Use) -> Result<bool, Conflict> {
+        let mut at = last;
+        // A block is rarely claimed more than twice (its rows, and zeros after them).
+        while let Some(record) = usize::try_from(at).ok().and_then(|at| self.records.get(at)) {
+            let rows_meet = record.claim.first < claim.end && claim.first < record.claim.end;
+            // Where rows of two sides lie in one block is not compared: they may be the same bytes.
+            let meet = rows_meet || record.claim.side != claim.side;
+            let covers = record.claim.first <= claim.first && claim.end <= record.claim.end;
+            match (record.usage, usage) {
+                (Use::Read, Use::Read) if covers && record.claim.side == claim.side => return Ok(true),
+                (Use::Write, Use::Write) if meet => return Err(Conflict::WrittenTwice),
+                (Use::Read, Use::Write) | (Use::Write, Use::Read) if meet => {
+                    return Err(Conflict::ReadAndWritten);
+                }
+                _ => at = record.previous,
+            }
+        }
+        Ok(false)
+    }
 }
 
-/// The stamp of a block, where the pool has it.
-fn stamp_of(stamps: &mut [Vec<Stamp>], pool: PoolId, block: u32) -> Option<&mut Stamp> {
-    stamps.get_mut(usize::try_from(pool.get()).ok()?)?.get_mut(usize::try_from(block).ok()?)
+/// The stamp of a block.
+#[inline]
+fn stamp_of(stamps: &mut [Stamp], place: u32) -> Option<&mut Stamp> {
+    stamps.get_mut(usize::try_from(place).ok()?)
 }

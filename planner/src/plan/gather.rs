@@ -25,7 +25,7 @@ impl<D: Direction> PagePlan<D> {
         sources: &[D::Source],
         destinations: &[D::Destination],
     ) -> Result<(), PlanError> {
-        let mark = self.mark();
+        let mark = self.begin();
         let way = self.way(route)?;
         let length = |blocks: usize| u64::try_from(blocks).unwrap_or(u64::MAX);
         let (from, to) = (length(sources.len()), length(destinations.len()));
@@ -55,7 +55,7 @@ impl<D: Direction> PagePlan<D> {
         first: quantity::Rows,
         rows: quantity::Rows,
     ) -> Result<(), PlanError> {
-        let mark = self.mark();
+        let mark = self.begin();
         let way = self.way(route)?;
         let end = first.checked_add(rows).filter(|end| end.get() <= way.1.destination_rows);
         let Some(end) = end else {

@@ -92,7 +92,7 @@ impl PagePlan<HostToDevice> {
         progress: &mut LiftProgress,
         budget: &mut Bytes,
     ) -> Result<(), PlanError> {
-        let mark = self.mark();
+        let mark = self.begin();
         let (mut at, mut left) = (*progress, *budget);
         self.lift_groups(import, mode, &mut at, &mut left).inspect_err(|_| self.rewind(mark))?;
         (*progress, *budget) = (at, left);

@@ -50,6 +50,7 @@ mod gather;
 mod lift;
 mod map;
 mod pages;
+mod prepared;
 mod rows;
 mod run;
 mod summary;
@@ -58,6 +59,9 @@ use std::sync::Arc;
 
 use pagelift_abi as abi;
 use zerocopy::{Immutable, IntoBytes};
+
+pub(crate) use claims::{Claim, Conflict, Use};
+pub(crate) use prepared::Prepared;
 
 pub use binding::{Queries, RowBinding, SlotWidth};
 pub use digest::{DigestNumber, DigestPlan};
@@ -161,7 +165,7 @@ pub trait Plan: sealed::Sealed {
 const MOST_BLOCKS: u64 = 1 << 26;
 
 /// An empty list with room for `entries`, or an error where there is none.
-fn room<T>(what: &'static str, entries: u64) -> Result<Vec<T>, PlanError> {
+pub(crate) fn room<T>(what: &'static str, entries: u64) -> Result<Vec<T>, PlanError> {
     let error = PlanError::OutOfMemory { what, entries };
     let mut list = Vec::new();
     let wanted = usize::try_from(entries).map_err(|_| error.clone())?;
@@ -170,7 +174,7 @@ fn room<T>(what: &'static str, entries: u64) -> Result<Vec<T>, PlanError> {
 }
 
 /// A list of `entries` times `value`, or an error where there is no room for it.
-fn filled<T: Clone>(what: &'static str, value: T, entries: u64) -> Result<Vec<T>, PlanError> {
+pub(crate) fn filled<T: Clone>(what: &'static str, value: T, entries: u64) -> Result<Vec<T>, PlanError> {
     let mut list = room(what, entries)?;
     // As many as fit `usize`: there is room for them.
     list.resize(usize::try_from(entries).unwrap_or(0), value);
@@ -178,7 +182,7 @@ fn filled<T: Clone>(what: &'static str, value: T, entries: u64) -> Result<Vec<T>
 }
 
 /// Refuses more than a plan may have.
-fn check_most(what: &'static str, wanted: u64, most: u64) -> Result<(), PlanError> {
+pub(crate) fn check_most(what: &'static str, wanted: u64, most: u64) -> Result<(), PlanError> {
     if wanted > most {
         return Err(PlanError::Capacity { what, needed: wanted, capacity: most });
     }

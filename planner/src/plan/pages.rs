@@ -8,11 +8,12 @@ use std::sync::Arc;
 use pagelift_abi as abi;
 use serde::{Deserialize, Serialize};
 
-use super::claims::{Claim, Claims, Conflict, Use};
+use super::claims::{Claim, Claims, Use};
 use super::direction::{Direction, block_words};
+use super::prepared::KeptApart;
 use super::{Plan, PlanSummary, Staging, check_most, filled, room, table_bytes, write_table};
 use crate::error::PlanError;
-use crate::geometry::{Geometry, Route, RouteKey};
+use crate::geometry::{Geometry, Route, RouteKey, Side};
 use crate::id::BlockId;
 use crate::quantity::Bytes;
 
@@ -48,11 +49,12 @@ impl PlanCapacity {
 pub struct PagePlan<D> {
     pub(super) geometry: Arc<Geometry>,
     capacity: PlanCapacity,
-    jobs: Vec<abi::PageJob>,
-    lists: Vec<abi::BlockPair>,
-    units: u32,
-    bytes: u64,
-    claims: Claims,
+    pub(super) jobs: Vec<abi::PageJob>,
+    pub(super) lists: Vec<abi::BlockPair>,
+    pub(super) units: u32,
+    pub(super) bytes: u64,
+    pub(super) claims: Claims,
+    pub(super) kept_apart: KeptApart,
     /// Per group, the last import that brought it: a group comes once in an import.
     pub(super) seen: Vec<u64>,
     pub(super) imports: u64,
@@ -97,6 +99,7 @@ impl<D: Direction> PagePlan<D> {
             capacity,
             units: 0,
             bytes: 0,
+            kept_apart: KeptApart::ByClaims,
             imports: 0,
             direction: PhantomData,
         })
@@ -107,6 +110,7 @@ impl<D: Direction> PagePlan<D> {
         self.jobs.clear();
         self.lists.clear();
         self.claims.clear();
+        self.kept_apart = KeptApart::ByClaims;
         self.units = 0;
         self.bytes = 0;
     }
@@ -132,19 +136,18 @@ impl<D: Direction> PagePlan<D> {
     /// The pairs of blocks of job `job`, source first; none where there is no such job. Where rows are zeroed,
     /// sources mean nothing.
     pub fn blocks_of(&self, job: usize) -> impl Iterator<Item = (u32, u32)> {
-        let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
-        let job = self.jobs.get(job);
-        let listed = job.filter(|job| job.flags & abi::job::LIST != 0);
-        let list = listed.map_or(&[][..], |job| {
-            let rest = self.lists.get(index(job.source)..).unwrap_or_default();
-            rest.get(..index(job.destination)).unwrap_or_default()
-        });
-        let single = job.filter(|job| job.flags & abi::job::LIST == 0);
-        let single = single.map(|job| (job.source, job.destination));
-        single.into_iter().chain(list.iter().map(|pair| (pair.source, pair.destination)))
+        let pairs = self.jobs.get(job).map(|job| pairs_of(job, &self.lists));
+        pairs.into_iter().flatten().map(|pair| (pair.source, pair.destination))
     }
 
-    pub(super) fn mark(&self) -> Mark {
+    /// What its jobs use.
+    pub(crate) const fn claims(&self) -> &Claims {
+        &self.claims
+    }
+
+    /// Where a call that fails goes back to, which adds something that reservations do not know.
+    pub(super) fn begin(&mut self) -> Mark {
+        self.claim_all();
         Mark {
             jobs: self.jobs.len(),
             lists: self.lists.len(),
@@ -179,10 +182,7 @@ impl<D: Direction> PagePlan<D> {
         if count == 0 || piece.rows == 0 {
             return Ok(());
         }
-        if self.jobs.len() >= usize::try_from(self.capacity.jobs).unwrap_or(usize::MAX) {
-            let needed = u64::from(self.capacity.jobs).saturating_add(1);
-            return Err(capacity_error("jobs", needed, self.capacity.jobs));
-        }
+        self.reserve_jobs(1)?;
         let blocks = u64::try_from(count).unwrap_or(u64::MAX);
         let units = blocks.saturating_mul(units_of_block(&self.geometry, index, piece.rows));
         let units_before = self.units;
@@ -193,7 +193,8 @@ impl<D: Direction> PagePlan<D> {
             let pair = pairs.next().unwrap_or_default();
             (pair.source, pair.destination, 0)
         } else {
-            let (first, entries) = self.reserve_list(count)?;
+            let first = self.reserve_list(count)?;
+            let entries = u32::try_from(count).unwrap_or(u32::MAX);
             self.lists.extend(pairs);
             (first, entries, abi::job::LIST)
         };
@@ -219,18 +220,15 @@ impl<D: Direction> PagePlan<D> {
         blocks.iter().try_for_each(|block| self.claim(side, block.raw(), 0..1, Use::Hold))
     }
 
-    /// First entry and number of entries of a block list that fits.
-    fn reserve_list(&self, entries: usize) -> Result<(u32, u32), PlanError> {
-        let needed = self.lists.len().saturating_add(entries);
-        let full = || {
-            let needed = u64::try_from(needed).unwrap_or(u64::MAX);
-            capacity_error("block list entries", needed, self.capacity.list_entries)
-        };
-        let fits = u32::try_from(needed).is_ok_and(|needed| needed <= self.capacity.list_entries);
-        match (u32::try_from(self.lists.len()), u32::try_from(entries)) {
-            (Ok(first), Ok(entries)) if fits => Ok((first, entries)),
-            _ => Err(full()),
-        }
+    /// Refuses more jobs than fit.
+    pub(super) fn reserve_jobs(&self, jobs: usize) -> Result<(), PlanError> {
+        fits("jobs", self.jobs.len(), jobs, self.capacity.jobs)
+    }
+
+    /// Refuses more entries of block lists than fit, and says where they begin.
+    pub(super) fn reserve_list(&self, entries: usize) -> Result<u32, PlanError> {
+        fits("block list entries", self.lists.len(), entries, self.capacity.list_entries)?;
+        Ok(u32::try_from(self.lists.len()).unwrap_or(u32::MAX))
     }
 
     /// Claims rows of one block of a side, and says what is wrong in the plan's words.
@@ -242,30 +240,45 @@ impl<D: Direction> PagePlan<D> {
         usage: Use,
     ) -> Result<(), PlanError> {
         let own = self.geometry.side_at(side).ok_or(PlanError::ForeignKey)?;
-        let (pool, group, memory) = (own.pool, own.group, own.memory);
-        let claim = Claim { pool, block, side, group, first: rows.start, end: rows.end };
-        self.claims.claim(claim, usage).map_err(|conflict| {
-            let group = self.geometry.group_name(group);
-            let words = block_words(memory, block);
-            let (name, blocks) = match self.geometry.pool(pool) {
-                Some(pool) => (pool.spec.name.clone(), pool.blocks()),
-                None => (Arc::from(pool.to_string()), 0),
-            };
-            match conflict {
-                Conflict::OutOfRange => PlanError::OutOfRange { group, pool: name, block: words, blocks },
-                Conflict::WrittenTwice => {
-                    PlanError::WrittenTwice { group, block: words, first: rows.start, end: rows.end }
-                }
-                Conflict::ReadAndWritten => PlanError::Overlap { group, block: words },
-                Conflict::OtherGroup(other) => PlanError::BlockOfTwoGroups {
-                    block: words,
-                    pool: name,
-                    first: self.geometry.group_name(other),
-                    second: group,
-                },
-            }
-        })
+        let Some(place) = self.claims.place(own.pool, block) else {
+            return Err(out_of_range(&self.geometry, own, block));
+        };
+        let claim = Claim { place, side, group: own.group, first: rows.start, end: rows.end };
+        let claimed = self.claims.claim(claim, usage);
+        claimed.map_err(|conflict| self.claims.explain(&self.geometry, claim, conflict))
     }
+}
+
+/// An id that the side's pool does not have.
+#[cold]
+fn out_of_range(geometry: &Geometry, side: &Side, block: u32) -> PlanError {
+    let (pool, blocks) = match geometry.pool(side.pool) {
+        Some(pool) => (pool.spec.name.clone(), pool.blocks()),
+        None => (Arc::from(side.pool.to_string()), 0),
+    };
+    let group = geometry.group_name(side.group);
+    PlanError::OutOfRange { group, pool, block: block_words(side.memory, block), blocks }
+}
+
+/// The pairs of blocks of a job: its own, or those of its list.
+pub(super) fn pairs_of<'a>(
+    job: &abi::PageJob,
+    lists: &'a [abi::BlockPair],
+) -> impl Iterator<Item = abi::BlockPair> + use<'a> {
+    let own = abi::BlockPair { source: job.source, destination: job.destination };
+    let listed = is_list(job).then(|| {
+        let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+        let rest = lists.get(index(job.source)..).unwrap_or_default();
+        rest.get(..index(job.destination)).unwrap_or_default()
+    });
+    let single = listed.is_none().then_some(own);
+    single.into_iter().chain(listed.unwrap_or_default().iter().copied())
+}
+
+/// Whether a job names an entry and a number of entries of the block lists, and not a source and a destination.
+#[inline]
+pub(super) const fn is_list(job: &abi::PageJob) -> bool {
+    job.flags & abi::job::LIST != 0
 }
 
 /// Units of one block: pieces of all layers and segments.
@@ -278,6 +291,17 @@ pub(super) fn units_of_block(geometry: &Geometry, route: u32, rows: u32) -> u64 
     layer.saturating_mul(u64::from(route.layers))
 }
 
+/// Refuses `more` entries after `present` where `capacity` has no room for them.
+#[inline]
+fn fits(what: &'static str, present: usize, more: usize, capacity: u32) -> Result<(), PlanError> {
+    let needed = present.saturating_add(more);
+    if usize::try_from(capacity).is_ok_and(|capacity| needed <= capacity) {
+        return Ok(());
+    }
+    Err(capacity_error(what, u64::try_from(needed).unwrap_or(u64::MAX), capacity))
+}
+
+#[cold]
 pub(super) fn capacity_error(what: &'static str, needed: u64, capacity: u32) -> PlanError {
     PlanError::Capacity { what, needed, capacity: u64::from(capacity) }
 }

@@ -1,0 +1,153 @@
+//! What a reserved import adds to a plan: checked and worked out once, so that a step only copies it.
+//!
+//! Reservations keep their imports apart already. A plan that has nothing but imports of one set of reservations need
+//! not compare all their blocks again: a mark on one page of each tells an import that comes twice. What the marks stand
+//! for is claimed when something joins the plan that the reservations do not know.
+
+use pagelift_abi as abi;
+
+use super::claims::{Claim, Claims, Use};
+use super::direction::HostToDevice;
+use super::pages::{PagePlan, capacity_error, is_list, pairs_of};
+use crate::error::PlanError;
+use crate::geometry::Geometry;
+use crate::id::ImportId;
+use crate::lifecycle::Reservations;
+
+/// What one import adds. Units and block lists are counted from its first.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    jobs: Vec<abi::PageJob>,
+    lists: Vec<abi::BlockPair>,
+    units: u32,
+    bytes: u64,
+    /// A page that is written. It stands for the import.
+    mark: Option<Claim>,
+    /// Apart, because a step rarely looks at it: what it does look at is to be in as few cache lines as can be.
+    claims: Box<PreparedClaims>,
+}
+
+#[derive(Debug, Default)]
+struct PreparedClaims {
+    /// All rows that are read and written.
+    all: Vec<(Claim, Use)>,
+    /// Those that jobs do not say again: pages that arrived on the device, a page without imported rows.
+    unsaid: Vec<(Claim, Use)>,
+}
+
+/// Who keeps the blocks of a plan's jobs apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeptApart {
+    /// The plan's claims.
+    ByClaims,
+    /// The reservations with this stamp, which all jobs came from. Only marks are claimed.
+    ByReservations(u64),
+}
+
+impl PagePlan<HostToDevice> {
+    /// Adds a reserved import: what [`PagePlan::lift`] adds, without working it out again.
+    ///
+    /// Its lists were checked when it was reserved. What is left to check is that it comes once, beside whatever else
+    /// the plan has. The cost depends neither on layers nor, where a tail is lifted, on the length of the prompt.
+    ///
+    /// # Errors
+    /// [`PlanError::UnknownImport`] where it was released, or reserved elsewhere; else as [`PagePlan::lift`]. The plan is
+    /// then as it was.
+    pub fn lift_reserved(&mut self, reservations: &Reservations, import: ImportId) -> Result<(), PlanError> {
+        let prepared = reservations.prepared(&self.geometry, import)?;
+        self.reserve_jobs(prepared.jobs.len())?;
+        let first_entry = self.reserve_list(prepared.lists.len())?;
+        let units_before = self.units;
+        let units = units_before.checked_add(prepared.units).ok_or_else(|| {
+            let needed = u64::from(units_before).saturating_add(prepared.units.into());
+            capacity_error("units", needed, u32::MAX)
+        })?;
+
+        let same = KeptApart::ByReservations(import.reservations());
+        if self.is_empty() && self.claims.is_empty() {
+            self.kept_apart = same;
+        } else if self.kept_apart != same {
+            self.claim_all();
+        }
+        let mark = self.claims.len();
+        let mut claim = |claim: Claim, usage: Use| {
+            self.claims.claim(claim, usage).map_err(|conflict| {
+                let error = self.claims.explain(&self.geometry, claim, conflict);
+                self.claims.rewind(mark);
+                error
+            })
+        };
+        match prepared.mark {
+            Some(page) if self.kept_apart == same => claim(page, Use::Write)?,
+            _ => {
+                let PreparedClaims { all, unsaid } = &*prepared.claims;
+                let claims = if self.kept_apart == same { unsaid } else { all };
+                claims.iter().try_for_each(|(rows, usage)| claim(*rows, *usage))?;
+            }
+        }
+
+        self.jobs.extend(prepared.jobs.iter().map(|job| abi::PageJob {
+            units_before: units_before.wrapping_add(job.units_before),
+            // A block that is alone stands in the job itself.
+            source: if is_list(job) { first_entry.wrapping_add(job.source) } else { job.source },
+            ..*job
+        }));
+        self.lists.extend_from_slice(&prepared.lists);
+        self.units = units;
+        self.bytes = self.bytes.saturating_add(prepared.bytes);
+        Ok(())
+    }
+
+    /// Moves all of this plan to `prepared`, whose memory is used again.
+    pub(crate) fn prepare(&mut self, prepared: &mut Prepared) {
+        let PreparedClaims { all, unsaid } = &mut *prepared.claims;
+        all.clear();
+        all.extend(self.claims.used());
+        prepared.jobs.clone_from(&self.jobs);
+        prepared.lists.clone_from(&self.lists);
+        (prepared.units, prepared.bytes) = (self.units, self.bytes);
+
+        self.claims.clear();
+        claim_jobs(&self.geometry, &self.jobs, &self.lists, &mut self.claims);
+        unsaid.clear();
+        unsaid.extend(all.iter().filter(|(claim, _)| !self.claims.contains(claim.place)).copied());
+        let written = |(_, usage): &&(Claim, Use)| *usage == Use::Write;
+        let page = all.iter().find(written).copied();
+        prepared.mark = page.map(|(page, _)| page).filter(|_| unsaid.is_empty());
+        // What jobs do not say marks the import as well, if a page that is written is among it.
+        if prepared.mark.is_none() && !unsaid.iter().any(|claim| written(&claim)) {
+            unsaid.extend(page);
+        }
+        self.clear();
+    }
+}
+
+impl<D> PagePlan<D> {
+    /// Claims what marks stood for.
+    pub(super) fn claim_all(&mut self) {
+        if self.kept_apart != KeptApart::ByClaims {
+            self.kept_apart = KeptApart::ByClaims;
+            claim_jobs(&self.geometry, &self.jobs, &self.lists, &mut self.claims);
+        }
+    }
+}
+
+/// Claims what lifting jobs read, and the whole of each page that they write: the decoder writes its other rows. Jobs of
+/// one import may share a page, and nothing else meets: so conflicts mean nothing.
+fn claim_jobs(geometry: &Geometry, jobs: &[abi::PageJob], lists: &[abi::BlockPair], claims: &mut Claims) {
+    for job in jobs {
+        let Some(way) = geometry.way(job.route) else { continue };
+        for pair in pairs_of(job, lists) {
+            let mut claim = |side: u32, block: u32, first: u32, rows: u32, usage| {
+                let Some(own) = geometry.side_at(side) else { return };
+                let Some(place) = claims.place(own.pool, block) else { return };
+                let end = first.saturating_add(rows);
+                let _ = claims.claim(Claim { place, side, group: own.group, first, end }, usage);
+            };
+            claim(way.destination, pair.destination, 0, way.destination_rows, Use::Write);
+            if job.flags & abi::job::ZERO == 0 {
+                claim(way.source, pair.source, job.source_row, job.rows, Use::Read);
+            }
+        }
+    }
+}
