@@ -10,14 +10,14 @@ use crate::world::{SideModel, World};
 pub type Refusal = &'static str;
 
 /// How rows are used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
+    /// Their block belongs to the group, and nothing is done with it.
+    Hold,
     /// They are a source.
     Read,
     /// They are a destination.
     Write,
-    /// Their block belongs to the group, and nothing is done with it.
-    Hold,
 }
 
 /// Rows of one block, and how they are used.
@@ -83,6 +83,17 @@ impl<'w> Effect<'w> {
         }
         self.copies.push((from, to));
         Ok(())
+    }
+
+    /// Each block that it uses: of which group, and its strongest use.
+    #[must_use]
+    pub fn blocks(&self) -> HashMap<(usize, u32), (usize, Use)> {
+        let mut blocks = HashMap::new();
+        for claim in &self.claims {
+            let (_, usage) = blocks.entry(claim.block).or_insert((claim.group, Use::Hold));
+            *usage = claim.usage.max(*usage);
+        }
+        blocks
     }
 
     /// The same as runs of bytes.

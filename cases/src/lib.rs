@@ -10,6 +10,7 @@
 //! | [`ids`] | which blocks a call names |
 //! | [`effect`] | what a call does, and whether it may |
 //! | [`lift`], [`pages`] | imports, gathers, zeros, spills, checkpoints: calls to page plans |
+//! | [`reserved`] | reserved imports beside a plan made from their lists |
 //! | [`rows`] | page maps and bindings: calls to row plans |
 //! | [`digests`] | calls to digest plans |
 //! | [`decode`] | tables, byte by byte |
@@ -30,6 +31,7 @@ pub mod ids;
 pub mod lift;
 pub mod pages;
 pub mod plans;
+pub mod reserved;
 pub mod rows;
 pub mod shape;
 pub mod world;

@@ -7,6 +7,7 @@ use crate::draw::Draw;
 use crate::ids::Free;
 use crate::lift::LiftCall;
 use crate::pages::{Call, Calls, Session, lift_in_parts};
+use crate::reserved;
 use crate::rows::{Binds, RowCall, RowSession};
 use crate::shape::{Scale, Shape};
 use crate::world::World;
@@ -16,7 +17,7 @@ const MOST_CALLS: u32 = 24;
 
 /// Plays a case, and panics where a plan does what the model does not.
 pub fn run(draw: &mut Draw) {
-    let kind = draw.below(8);
+    let kind = draw.below(9);
     let size = 1 + draw.small(5);
     let shape = Shape::draw(draw, &Scale::planned(size));
     let addresses = shape.nowhere();
@@ -29,6 +30,7 @@ pub fn run(draw: &mut Draw) {
         5 if draw.once_in(2) => rows::<HostToDevice>(draw, &world, &stranger),
         5 => rows::<DeviceToDevice>(draw, &world, &stranger),
         6 => digests(draw, &world, &stranger),
+        7 => reserved::run(draw, &world),
         _ => parts(draw, &world),
     }
 }
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_case_without_choices_ends() {
-        for kind in 0..8 {
+        for kind in 0..9 {
             run(&mut Draw::from_bytes(&[kind]));
         }
     }

@@ -392,7 +392,9 @@ pub enum PlanError {
         second: Arc<str>,
     },
     /// A page that is lifted into belongs to one import, until that is released.
-    #[error("group `{group}`: {block} is reserved for another import; release that one first, or take another page")]
+    #[error(
+        "group `{group}`: {block} is reserved for another import; release that one first, or take another page"
+    )]
     Reserved {
         /// The group.
         group: Arc<str>,

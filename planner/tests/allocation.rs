@@ -13,6 +13,7 @@ use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId, Ticket};
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::PagedLayout;
+use pagelift_planner::lifecycle::Reservations;
 use pagelift_planner::plan::{
     DeviceToDevice, DeviceToHost, DigestPlan, HostToDevice, LiftProgress, MirrorPlan, PagePlan, Plan,
     PlanCapacity, RestorePlan, RowBinding, RowCapacity, RowPlan, Staging, TailRows,
@@ -73,6 +74,35 @@ fn lifting_encoding_and_clearing_allocate_nothing() {
         });
         assert_eq!(count, 0, "{mode:?}");
     }
+}
+
+#[test]
+fn reserving_again_and_lifting_what_is_reserved_allocate_nothing() {
+    let (geometry, [tail, all]) = geometry(PagedLift::All);
+    let each = PlanCapacity { jobs: 2, list_entries: 100 };
+    let mut reservations = Reservations::new(Arc::clone(&geometry), 2, each).unwrap();
+    let mut plan = RestorePlan::new(geometry, PlanCapacity { jobs: 4, list_entries: 200 }).unwrap();
+    let mut table = vec![0; plan.table_bytes()];
+    let blocks: Vec<HostBlockId> = (0..BLOCKS).map(HostBlockId::new).collect();
+    let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
+    let span = PromptSpan::new(Tokens::new(1590), Recurrence::None).unwrap();
+    let staging = Staging { ticket: Ticket::new(1, 1), completion: 8, repeat: false };
+    let mut step = || {
+        let imports = [0, 1_usize].map(|import| {
+            let groups = [
+                ImportGroup::new(tail, &blocks[import * 100..][..100], &pages[import..=import]),
+                ImportGroup::new(all, &blocks[import * 100..][..100], &pages[import * 100..][..100]),
+            ];
+            reservations.reserve(&Import { span, groups: &groups }, TailRows::Whole).unwrap()
+        });
+        plan.clear();
+        imports.iter().for_each(|import| plan.lift_reserved(&reservations, *import).unwrap());
+        plan.encode(staging, &mut table).unwrap();
+        imports.into_iter().for_each(|import| reservations.release(import).unwrap());
+    };
+    // Each slot grows to its first import's size.
+    assert!(allocations(&mut step) > 0);
+    assert_eq!(allocations(&mut step), 0);
 }
 
 #[test]

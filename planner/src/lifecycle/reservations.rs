@@ -7,7 +7,9 @@ use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::{GroupId, ImportId};
 use crate::import::Import;
-use crate::plan::{Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, room};
+use crate::plan::{
+    Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, room,
+};
 
 /// Imports between reservation and release.
 ///

@@ -61,7 +61,8 @@ impl LiftProgress {
 }
 
 impl PagePlan<HostToDevice> {
-    /// Adds an import: what each of its groups lifts.
+    /// Adds an import: what each of its groups lifts. All of its lists are checked; an import that is
+    /// [reserved](crate::lifecycle::Reservations) is checked once, and [`PagePlan::lift_reserved`] costs less.
     ///
     /// Groups that are not lifted may be listed too; their blocks are then known to belong to this import.
     ///

@@ -2,7 +2,7 @@
 //!
 //! | plan | made of | launch |
 //! |---|---|---|
-//! | [`RestorePlan`] | [`lift`](PagePlan::lift)s of many imports | host → device pages |
+//! | [`RestorePlan`] | [`lift`](PagePlan::lift)s of many imports, [reserved](PagePlan::lift_reserved) or not | host → device pages |
 //! | [`WriteBackPlan`] | [`checkpoint`](PagePlan::checkpoint)s of states, [`spill`](PagePlan::spill)s of pages | device → host pages |
 //! | any [`PagePlan`] | [`gather`](PagePlan::gather)s along routes, [`zero`](PagePlan::zero)s | whole blocks |
 //! | [`MirrorPlan`] | [`bind`](RowPlan::bind)ings of groups, page-map changes | device → host rows, read on the device |

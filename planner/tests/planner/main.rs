@@ -15,6 +15,7 @@ mod page_map;
 mod progress;
 mod refusals;
 mod regions;
+mod reservations;
 mod row_lists;
 mod seal;
 mod specs;
