@@ -19,11 +19,15 @@ use crate::world::World;
 const CAPACITY: PlanCapacity = PlanCapacity { jobs: 256, list_entries: 1024 };
 const IMPORTS: usize = 6;
 
-/// What is reserved, by the model: who holds which block, of which group, and how.
+/// Who holds a block, of which group, and how.
+type Holder = (ImportId, usize, Use);
+
+/// What is reserved, by the model.
 #[derive(Default)]
 struct Held {
     imports: Vec<(ImportId, LiftCall)>,
-    blocks: HashMap<(usize, u32), Vec<(ImportId, usize, Use)>>,
+    /// By the pool's place and the block's number.
+    blocks: HashMap<(usize, u32), Vec<Holder>>,
 }
 
 impl Held {
