@@ -24,6 +24,9 @@ pub struct Args {
 pub enum Command {
     /// Land an import, lift its last block into a page, generate tokens, and verify every byte of every pool.
     Restore(Restore),
+    /// Explain an import without running it: what is lifted, how, and what that takes. It needs none of the pools'
+    /// memory.
+    Plan(Plan),
     /// Say what this build and this machine can do.
     Doctor(Doctor),
 }
@@ -45,6 +48,22 @@ pub struct Restore {
     /// What the random bytes follow from.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, ClapArgs)]
+pub struct Plan {
+    /// The import: a JSON file as manifests/README.md describes it.
+    pub manifest: PathBuf,
+    /// Which rows of the partly filled last block are lifted.
+    #[arg(long, value_enum, default_value_t = Mode::Whole)]
+    pub mode: Mode,
+    /// Write a picture of the import to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,

@@ -5,6 +5,7 @@
 //! | `manifest` | what is imported, and between which pools? |
 //! | `reference` | what must every byte be? |
 //! | `restore` | the main job: plan, land, lift, mirror, seal, verify |
+//! | `plan`, `picture` | what would an import do, and what does that look like? |
 //! | `doctor` | what can this machine do? |
 //! | `args`, `progress`, `report`, `text` | how does a person or a program talk to it? |
 //! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
@@ -13,6 +14,8 @@
 mod args;
 mod doctor;
 mod manifest;
+mod picture;
+mod plan;
 mod progress;
 mod reference;
 pub mod rehearse;
@@ -34,6 +37,7 @@ pub fn main() -> ExitCode {
         Command::Restore(command) => restore::command(command).map_err(Failure::from).and_then(|report| {
             if command.json { report::print_json(&report) } else { report::print_table(&report) }
         }),
+        Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),
     };
     match done {

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use comfy_table::{Table, presets};
 use pagelift::import::PromptSpan;
+use pagelift::plan::TailRows;
 use pagelift::quantity::Tokens;
 use serde::Serialize;
 
@@ -110,11 +111,7 @@ impl Report {
             tail_rows: blocks.tail_tokens().get(),
             groups: manifest.groups().len(),
             layers: manifest.groups().iter().map(|group| u64::from(group.layers)).sum(),
-            mode: match options.mode {
-                pagelift::plan::TailRows::Whole => "whole",
-                pagelift::plan::TailRows::Exact => "exact",
-                pagelift::plan::TailRows::ExactZeroed => "exact-zeroed",
-            },
+            mode: mode(options.mode),
             jobs: lifted.jobs,
             units: lifted.units,
             lift_launches: lifted.counters.launches,
@@ -136,6 +133,15 @@ impl Report {
             seed: options.seed,
             seconds: 0.0,
         })
+    }
+}
+
+/// A lift mode's name, as `--mode` takes it.
+pub const fn mode(mode: TailRows) -> &'static str {
+    match mode {
+        TailRows::Whole => "whole",
+        TailRows::Exact => "exact",
+        TailRows::ExactZeroed => "exact-zeroed",
     }
 }
 
@@ -211,7 +217,7 @@ pub fn say(text: &impl fmt::Display) -> Result<(), Failure> {
 }
 
 /// So many of something.
-fn count(count: u64, word: &str) -> String {
+pub fn count(count: u64, word: &str) -> String {
     let plural = if word.ends_with("ch") { "es" } else { "s" };
     format!("{count} {word}{}", if count == 1 { "" } else { plural })
 }

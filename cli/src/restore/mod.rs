@@ -40,8 +40,8 @@ use crate::reference::{Model, Producer, ReferenceError};
 use crate::report::{self, Report};
 use crate::{Failure, exit};
 pub use generate::Generated;
-pub use import::Lifted;
-use world::World;
+pub use import::{Lifted, plan};
+pub use world::{AnyKey, World, describe};
 
 /// What a run is asked for, besides the manifest.
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ pub fn run<B: Backend>(
 }
 
 /// The product's own arithmetic of the prompt.
-fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
+pub fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
     let recurrent = manifest.groups().iter().any(|group| group.shape.recurrent);
     let recurrence = if recurrent { Recurrence::State } else { Recurrence::None };
     let span = PromptSpan::new(Tokens::new(manifest.span().prompt_tokens), recurrence);

@@ -7,7 +7,7 @@ use pagelift::geometry::{
     Geometry, GeometryBuilder, GroupKey, GroupSpec, Kind, Landing, Memory, Paged, PagedLift, PoolSpec,
     Region, Ring, SideSpec, State, StateLift,
 };
-use pagelift::id::PoolId;
+use pagelift::id::{GroupId, PoolId};
 use pagelift::memory::{RegionId, Registry};
 
 use super::RestoreError;
@@ -25,6 +25,36 @@ pub enum AnyKey {
     Ring(GroupKey<Ring>),
     /// A state.
     State(GroupKey<State>),
+}
+
+impl AnyKey {
+    /// The group's id.
+    pub const fn id(self) -> GroupId {
+        match self {
+            Self::Paged(key) => key.id(),
+            Self::Ring(key) => key.id(),
+            Self::State(key) => key.id(),
+        }
+    }
+
+    /// Rows of a block of the group's side in one memory, if it has one; a state is one row.
+    pub fn block_rows(self, geometry: &Geometry, memory: Memory) -> Option<u32> {
+        match self {
+            Self::Paged(key) => geometry.block_rows(key, memory).map(|rows| rows.get()),
+            Self::Ring(key) => geometry.block_rows(key, memory).map(|rows| rows.get()),
+            Self::State(key) => geometry.block_slots(key.id(), memory).map(|_| 1),
+        }
+    }
+
+    /// Tokens of a row, where rows stand for tokens.
+    pub fn tokens_per_row(self, geometry: &Geometry) -> Option<u32> {
+        let Self::Paged(key) = self else { return None };
+        let of_side = |memory| {
+            let rows = u64::from(geometry.block_rows(key, memory)?.get());
+            u32::try_from(geometry.block_slots(key.id(), memory)?.get().checked_div(rows)?).ok()
+        };
+        [Memory::Host, Memory::Device].into_iter().find_map(of_side)
+    }
 }
 
 /// Pools, and what knows where things lie in them.

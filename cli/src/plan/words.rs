@@ -1,0 +1,73 @@
+//! What is said of a group, in the table and in the picture.
+
+use indicatif::{HumanBytes, HumanCount};
+
+use super::explain::{Explained, SegmentExplained};
+
+/// So many of something, the number in groups of three digits.
+pub fn count(count: u64, word: &str) -> String {
+    format!("{} {word}{}", HumanCount(count), if count == 1 { "" } else { "s" })
+}
+
+/// What a page of one layer holds: its rows, and what a row is.
+pub fn page(group: &Explained) -> (String, String) {
+    let mut rows: Vec<u32> = group.rows.values().copied().collect();
+    rows.dedup();
+    let rows: Vec<String> = rows.iter().map(u32::to_string).collect();
+    let rows = rows.join(" or ");
+    let what = match (group.kind, group.tokens_per_row) {
+        ("state", _) => "one state a request".to_owned(),
+        ("ring", _) => format!("a ring of {rows} slots"),
+        (_, None | Some(1)) => format!("{rows} rows a block"),
+        (_, Some(tokens)) => format!("{rows} rows of {tokens} tokens"),
+    };
+    (what, segments(group))
+}
+
+/// The segments of a row, equal ones together.
+fn segments(group: &Explained) -> String {
+    const SHOWN: usize = 4;
+    let equal = group.segments.chunk_by(|a, b| a.row_bytes == b.row_bytes);
+    let words = |run: &[SegmentExplained]| match run {
+        [one] => format!("{} {}", one.name, size(one.row_bytes)),
+        [first, .., last] => format!("{} … {} {} each", first.name, last.name, size(first.row_bytes)),
+        [] => String::new(),
+    };
+    let mut words: Vec<String> = equal.map(words).collect();
+    let more = words.len().saturating_sub(SHOWN);
+    words.truncate(SHOWN);
+    if more > 0 {
+        words.push(format!("{more} more"));
+    }
+    words.join(" + ")
+}
+
+/// Bytes of a row, to the byte where a person can read that.
+fn size(bytes: u32) -> String {
+    if bytes < 10_000 { format!("{bytes} B") } else { HumanBytes(bytes.into()).to_string() }
+}
+
+/// What of a group is lifted.
+pub fn lifted(group: &Explained) -> String {
+    let besides = match (group.holes_lifted, group.rows_zeroed) {
+        (0, 0) => String::new(),
+        (0, zeroed) => format!(", {} zeroed", count(zeroed, "row")),
+        (holes, _) => format!(" and {}", count(holes, "hole")),
+    };
+    let rows = group.rows_lifted.saturating_sub(group.holes_lifted);
+    let copied = match (group.kind, rows) {
+        (_, 0) if group.landing == "gpu" => return "nothing: landed on the GPU".into(),
+        (_, 0) if group.lift == "none" => return "nothing".into(),
+        ("state" | "ring", _) => return "the whole page".into(),
+        (_, 0) => "no rows yet".into(),
+        (_, rows) if group.blocks_lifted == 1 => count(rows, "row"),
+        (_, rows) => format!("{} of {}", count(rows, "row"), count(group.blocks_lifted, "block")),
+    };
+    format!("{}: {copied}{besides}", group.lift)
+}
+
+/// How wide its accesses are.
+pub fn access(group: &Explained) -> String {
+    let widths: Vec<String> = group.widths.iter().map(u32::to_string).collect();
+    if widths.is_empty() { "–".into() } else { format!("{} B", widths.join(", ")) }
+}
