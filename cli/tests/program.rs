@@ -2,22 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod support;
+
+use std::process::Command;
 
 use serde_json::Value;
 
-fn pagelift(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pagelift")).args(arguments).output().unwrap()
-}
-
-fn manifests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests")
-}
-
-fn small(name: &str) -> String {
-    manifests().join("small").join(name).to_str().unwrap().to_owned()
-}
+use support::{file, manifests, pagelift, small};
 
 /// What the program says of a manifest that is wrong: one line, and an exit code for wrong input.
 fn refused(path: &str) -> String {
@@ -28,15 +19,6 @@ fn refused(path: &str) -> String {
     assert!(message.starts_with("pagelift: "), "{message}");
     assert!(!message.contains("panicked"), "{message}");
     message
-}
-
-/// A file with these bytes, gone with the returned folder.
-fn file(bytes: &[u8]) -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("manifest.json");
-    std::fs::write(&path, bytes).unwrap();
-    let path = path.to_str().unwrap().to_owned();
-    (folder, path)
 }
 
 #[test]
@@ -164,11 +146,9 @@ fn a_huge_file_is_refused_without_being_read() {
     drop(folder);
 }
 
-/// A wrong manifest, made from a right one by changing one value.
+/// What is said of a right manifest that one change made wrong.
 fn changed(name: &str, change: impl Fn(&mut Value)) -> String {
-    let mut manifest: Value = serde_json::from_slice(&std::fs::read(small(name)).unwrap()).unwrap();
-    change(&mut manifest);
-    let (_folder, path) = file(&serde_json::to_vec(&manifest).unwrap());
+    let (_folder, path) = support::changed(name, change);
     refused(&path)
 }
 

@@ -107,7 +107,8 @@ fn header(svg: &mut Svg, e: &Explanation) {
     let line = |svg: &mut Svg, class: &'static str, y: f64, text: &str| {
         svg.text("text", &[("class", &class), ("x", &At(MARGIN)), ("y", &At(y))], text);
     };
-    line(svg, "title", 36.0, &clipped(&e.model, 100));
+    let class = if e.model.chars().count() <= 90 { "title" } else { "name" };
+    line(svg, class, 36.0, &clipped(&e.model, 130));
     let holes = if e.holes == 0 { "no holes".into() } else { words::count(e.holes, "hole") };
     let imported = format!(
         "{} tokens, {} imported in {} of {} with {holes}; decoding resumes at token {}, on page {}, which has {}.",

@@ -94,7 +94,7 @@ pub struct Explained {
     pub jobs: usize,
     /// Units of the plan.
     pub units: u64,
-    /// Bytes of one access, of each run of rows that is copied together; none where nothing is copied.
+    /// Bytes of one access, each width that occurs, the widest first; none where nothing is copied.
     pub widths: Vec<u32>,
 }
 

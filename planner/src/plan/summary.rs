@@ -1,5 +1,6 @@
 //! A plan in words and as data.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use pagelift_abi as abi;
@@ -42,16 +43,17 @@ pub struct JobSummary {
     pub units: Option<u32>,
     /// Bytes written; `None` for row jobs.
     pub bytes: Option<u64>,
-    /// Bytes of one access, of each run of rows that is copied together.
+    /// Bytes of one access, each width that occurs, the widest first.
     pub widths: Vec<u32>,
 }
 
-/// The access widths of a route's runs. The columns of a long row are as wide as the row.
+/// The access widths of a route's runs.
 fn widths_of(geometry: &Geometry, route: u32) -> Vec<u32> {
     let index = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
     let Some(route) = geometry.tables.routes.get(index(route)) else { return Vec::new() };
     let pairs = geometry.tables.segments.iter().skip(index(route.first_segment)).take(index(route.segments));
     let mut widths: Vec<u32> = pairs.map(|pair| u32::from(pair.width)).collect();
+    widths.sort_unstable_by_key(|width| Reverse(*width));
     widths.dedup();
     widths
 }
