@@ -9,7 +9,7 @@ const MOST: u64 = BEFORE + AFTER + 1;
 /// Width of the break.
 const BREAK: f64 = 70.0;
 /// The widest block.
-const WIDEST: f64 = 240.0;
+const WIDEST: f64 = 420.0;
 
 /// Positions of tokens along the prompt.
 #[derive(Clone, Debug)]
@@ -97,6 +97,6 @@ mod tests {
 
     #[test]
     fn one_block_is_no_wider_than_it_reads_well() {
-        assert_eq!(Axis::new(0.0, 600.0, 1600, 1).span(&(0..1600)), Some((0.0, 240.0)));
+        assert_eq!(Axis::new(0.0, 600.0, 1600, 1).span(&(0..1600)), Some((0.0, 420.0)));
     }
 }

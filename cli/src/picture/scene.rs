@@ -6,7 +6,7 @@ use std::ops::Range;
 use pagelift::geometry::Memory;
 use pagelift::plan::{JobSummary, Plan as _};
 
-use crate::manifest::{Group, Landing, Lift};
+use crate::manifest::{Group, Landing};
 use crate::plan::Planned;
 use crate::restore::AnyKey;
 
@@ -45,6 +45,20 @@ pub struct Block {
     pub lifted: bool,
 }
 
+impl Block {
+    /// Joins neighbours of one kind: a page of several blocks is copied block by block.
+    fn join(&mut self) {
+        self.parts.sort_unstable_by_key(|(tokens, _)| tokens.start);
+        self.parts.dedup_by(|next, last| {
+            let joins = last.1 == next.1 && last.0.end == next.0.start;
+            if joins {
+                last.0.end = next.0.end;
+            }
+            joins
+        });
+    }
+}
+
 /// A page that is one for the whole request.
 #[derive(Clone, Debug)]
 pub struct Page {
@@ -59,8 +73,8 @@ pub struct Page {
 /// What a group has on the two sides.
 #[derive(Clone, Debug)]
 pub enum Strip {
-    /// Blocks of rows of `row_tokens` tokens, and which of them is copied into which page.
-    Rows { host: Vec<Block>, device: Vec<Block>, copies: Vec<(usize, usize)>, row_tokens: u64 },
+    /// Blocks of rows of `row_tokens` tokens, and the tokens of each copy of a part of a block.
+    Rows { host: Vec<Block>, device: Vec<Block>, copies: Vec<Range<u64>>, row_tokens: u64 },
     /// One page.
     Whole { host: Option<Page>, device: Option<Page>, copied: bool },
 }
@@ -92,7 +106,6 @@ pub fn lanes(planned: &Planned<'_>) -> Vec<Lane> {
 #[derive(Clone, Copy, Debug)]
 struct Copy<'j> {
     job: &'j JobSummary,
-    source: u32,
     destination: u32,
 }
 
@@ -101,7 +114,7 @@ fn copies<'j>(planned: &Planned<'_>, jobs: &'j [JobSummary], group: &str) -> Vec
     let own = jobs.iter().enumerate().filter(|(_, job)| job.group == group);
     let pairs = own.flat_map(|(number, job)| {
         let blocks = planned.plan.blocks_of(number);
-        blocks.map(move |(source, destination)| Copy { job, source, destination })
+        blocks.map(move |(_, destination)| Copy { job, destination })
     });
     pairs.collect()
 }
@@ -127,20 +140,11 @@ impl Rows<'_> {
         let host_blocks: Vec<Block> =
             blocks.map(|block| Block { parts: self.filled(&block.tokens, host_fills), ..block }).collect();
 
-        // Where only the tail is on the device, its pages begin with the block that the writable page belongs to.
-        let first = match self.group.lift {
-            Lift::Tail => {
-                let largest = host.max(device);
-                self.planned.manifest.span().resume_at / largest * largest
-            }
-            _ => 0,
-        };
+        let first = self.group.first_page(self.planned.manifest.span()).saturating_mul(device);
         let page_fills = if landed { [Fill::Untouched; 2] } else { [Fill::Landed, Fill::Untouched] };
         let mut pages: Vec<Block> = self.blocks(self.group.device_pages(), first, device).collect();
         let place: BTreeMap<u32, usize> = pages.iter().enumerate().map(|(at, page)| (page.id, at)).collect();
-        let origin: BTreeMap<u32, usize> =
-            host_blocks.iter().enumerate().map(|(at, block)| (block.id, at)).collect();
-        let mut arrows = Vec::new();
+        let mut copied = Vec::new();
         for copy in copies {
             let Some(page) = place.get(&copy.destination).and_then(|at| pages.get_mut(*at)) else { continue };
             let from = page.tokens.start + u64::from(copy.job.first_row) * self.tokens;
@@ -151,9 +155,10 @@ impl Rows<'_> {
             }
             page.parts.extend(self.filled(&rows, [Fill::Lifted, Fill::LiftedHole]));
             page.lifted = true;
-            arrows.extend(origin.get(&copy.source).copied().zip(place.get(&copy.destination).copied()));
+            copied.push(rows);
         }
         for page in &mut pages {
+            page.join();
             if page.parts.is_empty() {
                 page.parts = self.filled(&page.tokens, page_fills);
             }
@@ -162,7 +167,7 @@ impl Rows<'_> {
                 page.parts.push((end..page.tokens.end, Fill::Untouched));
             }
         }
-        Strip::Rows { host: host_blocks, device: pages, copies: arrows, row_tokens: self.tokens }
+        Strip::Rows { host: host_blocks, device: pages, copies: copied, row_tokens: self.tokens }
     }
 
     /// Blocks of `slots` tokens each, from token `first` on.

@@ -1,6 +1,7 @@
 //! A group's blocks in a row along the prompt, its pages below them, and arrows between them.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::axis::Axis;
 use super::scene::{Block, Fill, Page, Strip};
@@ -56,18 +57,13 @@ impl Pen<'_> {
         }
     }
 
-    fn rows(&mut self, host: &[Block], device: &[Block], copies: &[(usize, usize)]) {
+    fn rows(&mut self, host: &[Block], device: &[Block], copies: &[Range<u64>]) {
         let top = self.y + ABOVE;
         let below = top + BLOCK + SPACE;
         self.row("host pool", "block", top, host);
         self.row("GPU", "page", below, device);
-        let centre = |block: &Block| self.axis.span(&block.tokens).map(|(from, to)| f64::midpoint(from, to));
-        let shown = copies.iter().filter_map(|(from, to)| {
-            let ends = (host.get(*from)?, device.get(*to)?);
-            centre(ends.0).zip(centre(ends.1))
-        });
-        for (from, to) in shown.collect::<Vec<_>>() {
-            self.arrow((from, top + BLOCK + 3.0), (to, below - 3.0));
+        for (from, to) in copies.iter().filter_map(|tokens| self.axis.span(tokens)) {
+            self.arrow(f64::midpoint(from, to), top + BLOCK + 3.0, below - 3.0);
         }
     }
 
@@ -206,7 +202,7 @@ impl Pen<'_> {
         }
         if copied {
             let x = f64::midpoint(from, to);
-            self.arrow((x, top + PAGE + 2.0), (x, below - 2.0));
+            self.arrow(x, top + PAGE + 2.0, below - 2.0);
         }
     }
 
@@ -289,8 +285,8 @@ impl Pen<'_> {
         self.svg.text("text", &[("x", &x), ("y", &At(y + 4.0)), ("text-anchor", &"end")], side);
     }
 
-    fn arrow(&mut self, from: (f64, f64), to: (f64, f64)) {
-        let path = format!("M{} {} L{} {}", At(from.0), At(from.1), At(to.0), At(to.1));
+    fn arrow(&mut self, x: f64, from: f64, to: f64) {
+        let path = format!("M{} {} V{}", At(x), At(from), At(to));
         self.svg.leaf("path", &[("class", &"arrow"), ("d", &path), ("marker-end", &"url(#head)")]);
     }
 }

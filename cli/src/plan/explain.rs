@@ -1,6 +1,6 @@
 //! What a plan comes to, for the whole import and for each group.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pagelift::geometry::{Geometry, Group as GeometryGroup, GroupKind, Memory};
 use pagelift::id::Ticket;
@@ -80,8 +80,8 @@ pub struct Explained {
     pub host_blocks: usize,
     /// Device pages that it has.
     pub device_pages: usize,
-    /// Blocks that are copied, each counted once.
-    pub blocks_lifted: u64,
+    /// Pages that rows are copied into, each counted once.
+    pub pages_lifted: usize,
     /// Rows that are copied, each counted once whatever its layers.
     pub rows_lifted: u64,
     /// Rows among them that no import has filled.
@@ -118,13 +118,16 @@ impl Explanation {
         let groups = keys.iter().zip(manifest.groups()).filter_map(|(key, group)| {
             let mut explained = Explained::of(plan.geometry(), *key, group)?;
             let jobs = summary.jobs.iter().enumerate();
+            let mut pages = BTreeSet::new();
             for (number, job) in jobs.filter(|(_, job)| job.group == group.name) {
                 explained.add(job);
                 if !job.zero {
+                    pages.extend(plan.blocks_of(number).map(|(_, page)| page));
                     let ends = plan.blocks_of(number).map(|(source, _)| (source, job));
                     explained.holes_lifted += holes(&explained, group, span.imported().get(), ends);
                 }
             }
+            explained.pages_lifted = pages.len();
             Some(explained)
         });
         let pools = |memory| {
@@ -181,7 +184,7 @@ impl Explained {
             lift: group.lift.to_string(),
             host_blocks: group.host_blocks().len(),
             device_pages: group.device_pages().len(),
-            blocks_lifted: 0,
+            pages_lifted: 0,
             rows_lifted: 0,
             holes_lifted: 0,
             rows_zeroed: 0,
@@ -201,7 +204,6 @@ impl Explained {
             self.rows_zeroed += rows;
             return;
         }
-        self.blocks_lifted += blocks;
         self.rows_lifted += rows;
         self.bytes += job.bytes.unwrap_or(0);
         self.widths.clone_from(&job.widths);

@@ -11,15 +11,17 @@ pub fn count(count: u64, word: &str) -> String {
 
 /// What a page of one layer holds: its rows, and what a row is.
 pub fn page(group: &Explained) -> (String, String) {
-    let mut rows: Vec<u32> = group.rows.values().copied().collect();
-    rows.dedup();
-    let rows: Vec<String> = rows.iter().map(u32::to_string).collect();
-    let rows = rows.join(" or ");
+    let (block, page) = (group.rows.get("host"), group.rows.get("device"));
+    let rows = block.or(page).copied().unwrap_or(0);
     let what = match (group.kind, group.tokens_per_row) {
         ("state", _) => "one state a request".to_owned(),
         ("ring", _) => format!("a ring of {rows} slots"),
         (_, None | Some(1)) => format!("{rows} rows a block"),
         (_, Some(tokens)) => format!("{rows} rows of {tokens} tokens"),
+    };
+    let what = match (block, page) {
+        (Some(block), Some(page)) if block != page => format!("{what}, {page} a page"),
+        _ => what,
     };
     (what, segments(group))
 }
@@ -49,21 +51,24 @@ fn size(bytes: u32) -> String {
 
 /// What of a group is lifted.
 pub fn lifted(group: &Explained) -> String {
-    let besides = match (group.holes_lifted, group.rows_zeroed) {
-        (0, 0) => String::new(),
-        (0, zeroed) => format!(", {} zeroed", count(zeroed, "row")),
-        (holes, _) => format!(" and {}", count(holes, "hole")),
-    };
     let rows = group.rows_lifted.saturating_sub(group.holes_lifted);
-    let copied = match (group.kind, rows) {
-        (_, 0) if group.landing == "gpu" => return "nothing: landed on the GPU".into(),
-        (_, 0) if group.lift == "none" => return "nothing".into(),
-        ("state" | "ring", _) => return "the whole page".into(),
-        (_, 0) => "no rows yet".into(),
-        (_, rows) if group.blocks_lifted == 1 => count(rows, "row"),
-        (_, rows) => format!("{} of {}", count(rows, "row"), count(group.blocks_lifted, "block")),
+    let copied = match (group.kind, rows, group.holes_lifted) {
+        (_, 0, _) if group.landing == "gpu" => return "nothing: landed on the GPU".into(),
+        (_, 0, _) if group.lift == "none" => return "nothing".into(),
+        ("state" | "ring", ..) => return "the whole page".into(),
+        (_, 0, 0) => "no rows yet".into(),
+        (_, rows, 0) => count(rows, "row"),
+        (_, rows, holes) => format!("{} and {}", count(rows, "row"), count(holes, "hole")),
     };
-    format!("{}: {copied}{besides}", group.lift)
+    let pages = match group.pages_lifted {
+        0 | 1 => String::new(),
+        pages => format!(" on {}", count(pages as u64, "page")),
+    };
+    let zeroed = match group.rows_zeroed {
+        0 => String::new(),
+        rows => format!(", {} zeroed", count(rows, "row")),
+    };
+    format!("{}: {copied}{pages}{zeroed}", group.lift)
 }
 
 /// How wide its accesses are.
