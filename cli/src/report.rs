@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use pagelift::import::PromptSpan;
 use pagelift::plan::TailRows;
 use pagelift::quantity::Tokens;
@@ -56,6 +56,8 @@ pub struct Report {
     pub launches: u64,
     /// Bytes lifted.
     pub bytes_lifted: u64,
+    /// How long the lift's launch took.
+    pub lift_seconds: f64,
     /// Bytes of states checkpointed.
     pub bytes_checkpointed: u64,
     /// Tokens generated.
@@ -70,8 +72,10 @@ pub struct Report {
     pub bad_entries: u64,
     /// Pages sealed.
     pub pages_sealed: u64,
-    /// Bytes of pools that were compared with the reference.
+    /// Bytes of all pools, every one of which was compared with the reference.
     pub bytes_verified: u64,
+    /// How often: after the lift and, where tokens were generated, after the last of them.
+    pub verifications: u32,
     /// Whether every byte was right. A run with a wrong one ends with an error instead.
     pub verified: bool,
     /// What ran the kernels.
@@ -119,6 +123,7 @@ impl Report {
             checkpoint_launches: checkpoint.launches,
             launches: launches.iter().sum(),
             bytes_lifted: lifted.counters.bytes.unwrap_or(0),
+            lift_seconds: lifted.seconds,
             bytes_checkpointed: checkpoint.bytes.unwrap_or(0),
             generated_tokens: generated.tokens,
             steps: generated.steps,
@@ -127,6 +132,7 @@ impl Report {
             bad_entries: mirror.bad,
             pages_sealed: generated.pages_sealed,
             bytes_verified: 0,
+            verifications: 0,
             verified: true,
             backend,
             backend_reason: "",
@@ -152,57 +158,88 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     say(&text)
 }
 
+/// Columns of a terminal that a table fits into.
+const WIDTH: u16 = 80;
+
 /// Prints a restore for a person.
 pub fn print_table(report: &Report) -> Result<(), Failure> {
-    let r = report;
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["restored", r.model.as_str()]);
-    let mut row = |what: &str, value: String| {
+    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(ContentArrangement::DynamicFullWidth).set_width(WIDTH);
+    table.set_header(["restored", report.model.as_str()]);
+    report.rows().into_iter().for_each(|(what, value)| {
         table.add_row([what.to_owned(), value]);
-    };
-    row(
-        "prompt",
-        format!("{} tokens, {} imported, resumed at {}", r.prompt_tokens, r.imported_tokens, r.resume_at),
-    );
-    row(
-        "host blocks",
-        format!("{} of {} tokens: {} slots, {} holes", r.host_blocks, r.block_tokens, r.capacity, r.holes),
-    );
-    row("writable page", format!("page {} with {} imported rows", r.tail_page, r.tail_rows));
-    row("groups", format!("{}, {} layers in all", r.groups, r.layers));
-    row(
-        "lift",
-        format!(
-            "{} in {} and {}, {} ({})",
-            bytes(r.bytes_lifted),
-            count(r.jobs as u64, "job"),
-            count(r.units.into(), "unit"),
-            count(r.lift_launches, "launch"),
-            r.mode
-        ),
-    );
-    if r.generated_tokens > 0 {
-        row(
-            "generated",
-            format!("{} in {}", count(r.generated_tokens.into(), "token"), count(r.steps, "step")),
-        );
-        row(
-            "mirror",
-            format!(
-                "{} rows in {} launches; {} entries of padding or rejected drafts skipped, {} bad",
-                r.rows_mirrored, r.mirror_launches, r.rows_skipped, r.bad_entries
-            ),
-        );
-        row(
-            "checkpoints",
-            format!("{} in {}", bytes(r.bytes_checkpointed), count(r.checkpoint_launches, "launch")),
-        );
-        row("sealed", count(r.pages_sealed, "page"));
-    }
-    row("verified", format!("every one of {} of pools", bytes(r.bytes_verified)));
-    row("backend", format!("{} ({})", r.backend, r.backend_reason));
-    row("time", format!("{:.1} s, filling and comparing included", r.seconds));
+    });
     say(&table)
+}
+
+impl Report {
+    /// What was asked for, what was done, and how it went; nothing that did not happen.
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let r = self;
+        let mut rows = vec![
+            (
+                "prompt",
+                format!(
+                    "{}, {} imported, resumed at {}",
+                    count(r.prompt_tokens, "token"),
+                    r.imported_tokens,
+                    r.resume_at
+                ),
+            ),
+            ("caches", format!("{}, {} in all", count(r.groups as u64, "group"), count(r.layers, "layer"))),
+            (
+                "host blocks",
+                format!(
+                    "{} of {}: {}, {}",
+                    r.host_blocks,
+                    count(r.block_tokens, "token"),
+                    count(r.capacity, "slot"),
+                    count(r.holes, "hole")
+                ),
+            ),
+            ("writable page", format!("page {} with {}", r.tail_page, count(r.tail_rows, "imported token"))),
+            (
+                "lift",
+                format!(
+                    "{} in {}: {}, {}, {} ({})",
+                    bytes(r.bytes_lifted),
+                    seconds(r.lift_seconds),
+                    count(r.jobs as u64, "job"),
+                    count(r.units.into(), "unit"),
+                    count(r.lift_launches, "launch"),
+                    r.mode
+                ),
+            ),
+        ];
+        if r.generated_tokens > 0 {
+            let steps = count(r.steps, "step");
+            rows.push(("generated", format!("{} in {steps}", count(r.generated_tokens.into(), "token"))));
+        }
+        if r.rows_mirrored > 0 {
+            let mut mirror =
+                format!("{} in {}", count(r.rows_mirrored, "row"), count(r.mirror_launches, "launch"));
+            if r.rows_skipped > 0 {
+                mirror += &format!("; {} of padding or drafts skipped", entries(r.rows_skipped));
+            }
+            if r.bad_entries > 0 {
+                mirror += &format!("; {} bad", entries(r.bad_entries));
+            }
+            rows.push(("mirror", mirror));
+        }
+        if r.checkpoint_launches > 0 {
+            let launches = count(r.checkpoint_launches, "launch");
+            rows.push(("checkpoints", format!("{} in {launches}", bytes(r.bytes_checkpointed))));
+        }
+        if r.pages_sealed > 0 {
+            rows.push(("sealed", count(r.pages_sealed, "page")));
+        }
+        let again = if r.verifications > 1 { ", after the lift and at the end" } else { "" };
+        rows.push(("verified", format!("every byte of {} of pools{again}", bytes(r.bytes_verified))));
+        rows.push(("backend", format!("{} ({})", r.backend, r.backend_reason)));
+        rows.push(("time", format!("{}, filling and comparing included", seconds(r.seconds))));
+        rows
+    }
 }
 
 /// Prints a result. A reader that has seen enough is no failure.
@@ -222,7 +259,31 @@ pub fn count(count: u64, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { plural })
 }
 
+fn entries(count: u64) -> String {
+    if count == 1 { "1 entry".into() } else { format!("{count} entries") }
+}
+
+/// A time, as a person reads it.
+fn seconds(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.1} ms", seconds * 1000.0) } else { format!("{seconds:.1} s") }
+}
+
 /// Bytes, as a person reads them.
 pub fn bytes(count: u64) -> String {
     indicatif::HumanBytes(count).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, entries, seconds};
+
+    #[test]
+    fn counts_and_times_are_words() {
+        assert_eq!(
+            [count(1, "launch"), count(2, "launch"), count(0, "hole")],
+            ["1 launch", "2 launches", "0 holes"]
+        );
+        assert_eq!([entries(1), entries(3)], ["1 entry", "3 entries"]);
+        assert_eq!([seconds(0.000_46), seconds(0.99), seconds(1.25)], ["0.5 ms", "990.0 ms", "1.2 s"]);
+    }
 }

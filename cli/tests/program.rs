@@ -43,6 +43,9 @@ fn restore_prints_one_json_object_with_every_field() {
         "bytes_lifted",
         "rows_mirrored",
         "pages_sealed",
+        "bytes_verified",
+        "verifications",
+        "lift_seconds",
         "seconds",
     ];
     for field in fields {
@@ -53,10 +56,29 @@ fn restore_prints_one_json_object_with_every_field() {
 
 #[test]
 fn restore_prints_a_table_for_a_person() {
-    let output = pagelift(&["restore", &small("sub-block.json")]);
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success());
-    assert!(text.contains("writable page") && text.contains("verified"), "{text}");
+    for (name, tokens, absent) in
+        [("sub-block", "0", "mirror"), ("hybrid", "30", " 0 "), ("aligned", "30", "checkpoints")]
+    {
+        let output = pagelift(&["restore", &small(&format!("{name}.json")), "--generate", tokens]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success());
+        assert!(text.contains("writable page") && text.contains("verified"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        // What did not happen is not said.
+        assert!(!text.contains(absent), "{absent:?} in {text}");
+    }
+}
+
+#[test]
+fn pools_are_counted_once_however_often_they_are_verified() {
+    let report = |tokens: &str| -> (u64, u64) {
+        let output = pagelift(&["restore", &small("gqa.json"), "--json", "--generate", tokens]);
+        let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (object["bytes_verified"].as_u64().unwrap(), object["verifications"].as_u64().unwrap())
+    };
+    // Host: 4 layers of 24 blocks; device: 16 blocks of 9 layers and padding.
+    let bytes = 4 * 24 * 32_768 + 16 * (9 * 16_640 + 512);
+    assert_eq!([report("0"), report("9")], [(bytes, 1), (bytes, 2)]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The producer's blocks land, and one launch lifts them.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pagelift::backends::Backend;
 use pagelift::geometry::Geometry;
@@ -24,6 +25,8 @@ pub struct Lifted {
     pub units: u32,
     /// The launcher's account.
     pub counters: Counters,
+    /// How long the launch took, planning and staging not included.
+    pub seconds: f64,
 }
 
 /// Copies the producer's blocks to where each group lands: the transfer.
@@ -65,15 +68,17 @@ pub fn lift(
     let mut plan = plan(world.manifest, &world.keys, Arc::clone(&world.geometry), span, mode)?;
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
     let ticket = launcher.stage(&world.memory, &mut plan)?;
+    let started = Instant::now();
     launcher.launch(&mut world.memory)?;
     let state = launcher.state(ticket);
+    let seconds = started.elapsed().as_secs_f64();
     if !matches!(state, TicketState::Done(_)) {
         return Err(RestoreError::NotDone { what: "lift", state: format!("{state:?}") });
     }
     for group in world.manifest.groups() {
         follow(model, group, world, mode)?;
     }
-    Ok(Lifted { jobs: plan.jobs(), units: plan.units(), counters: launcher.counters() })
+    Ok(Lifted { jobs: plan.jobs(), units: plan.units(), counters: launcher.counters(), seconds })
 }
 
 /// What the launch will lift.

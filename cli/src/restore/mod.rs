@@ -182,19 +182,21 @@ pub fn run<B: Backend>(
     let span = span_of(manifest)?;
     import::land(&mut world, &mut model, producer, progress)?;
     let lifted = import::lift(&mut world, &mut model, backend, span, options.mode)?;
-    let mut verified = 0;
+    let mut verifications = 1;
     let mut generated = Generated::default();
     if options.generate > 0 {
         // The restored pools are proved before anything is written over them.
-        verified += world.verify(&model, "verify", progress)?;
+        world.verify(&model, "verify", progress)?;
+        verifications += 1;
         let acceptance = mix(options.seed);
         generated =
             generate::run(&mut world, &mut model, backend, span, options.generate, acceptance, progress)?;
     }
-    verified += world.verify(&model, "verify", progress)?;
+    let bytes_verified = world.verify(&model, "verify", progress)?;
 
     Ok(Report {
-        bytes_verified: verified,
+        bytes_verified,
+        verifications,
         seconds: started.elapsed().as_secs_f64(),
         ..Report::new(manifest, span, options, backend.name(), &lifted, &generated)?
     })
