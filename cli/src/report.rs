@@ -165,7 +165,7 @@ const WIDTH: u16 = 80;
 pub fn print_table(report: &Report) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_content_arrangement(ContentArrangement::DynamicFullWidth).set_width(WIDTH);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(["restored", report.model.as_str()]);
     report.rows().into_iter().for_each(|(what, value)| {
         table.add_row([what.to_owned(), value]);
