@@ -1,6 +1,7 @@
 //! Tasks of the repository. `cargo xtask --help` lists them.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod hash;
 mod process;
 mod ptx;
@@ -27,6 +28,8 @@ struct Cli {
 enum Task {
     /// Run every test and check that this machine can, and say what was skipped and why.
     Test(test::Args),
+    /// Run the benches, and show their figures; `--out FOLDER` keeps them.
+    Bench(bench::Args),
     /// Build the kernels' PTX, or check what is committed.
     Ptx(ptx::Args),
     /// Install test-only tools (NVIDIA's ptxas, from PyPI) under the target folder.
@@ -47,6 +50,7 @@ fn run(task: Task) -> Result<ExitCode> {
     let workspace = Workspace::find()?;
     match task {
         Task::Test(args) => test::main(&workspace, &args),
+        Task::Bench(args) => bench::main(&workspace, &args),
         Task::Ptx(args) => ptx::main(&workspace, &args),
         Task::Tools => tools::install(&workspace).map(|()| ExitCode::SUCCESS),
     }

@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
-use pagelift_planner::geometry::{Geometry, GeometryBuilder, GroupKey, Memory, Paged, PagedLift};
+use pagelift_planner::geometry::{
+    Geometry, GeometryBuilder, GroupKey, Memory, Paged, PagedLift, PoolSpec, Region, SideSpec,
+};
 use pagelift_planner::import::{BlockSpan, ImportGroup, PromptSpan};
 use pagelift_planner::layout::{GdnShape, PagedLayout, PleShape, RingLayout, Segment, SsmShape, StateLayout};
 use pagelift_planner::plan::{Plan as _, PlanCapacity, RestorePlan, TailRows};
 use pagelift_planner::quantity::Tokens;
 
 use crate::support::decode::{checked_moves, header};
-use crate::support::fixed::{One, blocks_outermost, hybrid, import, layers_outermost, paged, pool, prompt};
+use crate::support::fixed::{
+    DEVICE, HOST, One, blocks_outermost, hybrid, import, layers_outermost, paged, pool, prompt,
+};
 use crate::support::{bytes, encoded, hosts, pages};
 
 fn blocks(span: PromptSpan, block: u64) -> BlockSpan {
@@ -193,4 +197,44 @@ fn rings_are_the_least_multiple_of_four_that_divides_the_block() {
     assert!(RingLayout::qsa(u32::MAX, u32::MAX, 4).is_err());
     let ring = RingLayout::builder(8, 280).build().unwrap();
     assert_eq!(ring.page_bytes().get(), 2_240);
+}
+
+#[test]
+fn a_step_of_64_imports_is_less_than_a_fiftieth_of_its_descriptors() {
+    let layouts =
+        [PagedLayout::fp8_ds_mla(64), PagedLayout::indexer_fp8(64), PagedLayout::deepseek_v4(64, 576)];
+    let mut builder = GeometryBuilder::new();
+    let groups: Vec<GroupKey<Paged>> = (0_u32..)
+        .zip(layouts)
+        .map(|(n, layout)| {
+            let layout = layout.unwrap();
+            let page = layout.page_bytes().get();
+            let mut side = |memory: Memory, base: u64| {
+                let region = [Region::new(base, 61 * page * 64)];
+                let pool = PoolSpec::new(&format!("{}{n}", memory.name()), memory, 64, &region);
+                let offsets: Vec<u64> = (0..61).map(|layer| layer * page).collect();
+                SideSpec::packed(builder.pool(pool).unwrap(), &[base], &offsets, 61 * page, layout.clone())
+            };
+            let base = u64::from(n) << 40;
+            let (host, device) = (side(Memory::Host, base + HOST), side(Memory::Device, base + DEVICE));
+            builder.group(paged(&format!("group{n}"), 61, PagedLift::Tail, host, device)).unwrap()
+        })
+        .collect();
+    let geometry = Arc::new(builder.build().unwrap());
+    let mut plan =
+        RestorePlan::new(Arc::clone(&geometry), PlanCapacity { jobs: 192, list_entries: 0 }).unwrap();
+    for id in 0..64 {
+        let (block, page) = (hosts(&[id]), pages(&[id]));
+        let lists: Vec<ImportGroup<'_>> =
+            groups.iter().map(|group| ImportGroup::new(*group, &block, &page)).collect();
+        plan.lift(&import(prompt(19), &lists), TailRows::Whole).unwrap();
+    }
+    let table = encoded(&plan);
+    // A copy call wants source, destination and bytes of each of 1 + 2 + 2 segments of each layer.
+    let descriptors = 64 * 61 * (1 + 2 + 2) * 3 * size_of::<u64>();
+    assert_eq!(descriptors, 468_480);
+    assert!(table.len() * 50 <= descriptors, "{} bytes of table", table.len());
+    let fixed =
+        size_of_val(geometry.routes()) + size_of_val(geometry.segments()) + size_of_val(geometry.bases());
+    assert!(table.len() + fixed < 64 << 10, "{} and {fixed} bytes", table.len());
 }
