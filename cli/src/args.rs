@@ -27,6 +27,8 @@ pub enum Command {
     /// Explain an import without running it: what is lifted, how, and what that takes. It needs none of the pools'
     /// memory.
     Plan(Plan),
+    /// List the layouts that a manifest may name, or describe one.
+    Layouts(Layouts),
     /// Say what this build and this machine can do.
     Doctor(Doctor),
 }
@@ -65,6 +67,16 @@ pub struct Plan {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `layouts`.
+#[derive(Debug, ClapArgs)]
+pub struct Layouts {
+    /// The layout to describe; all are listed without it.
+    pub name: Option<String>,
+    /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
 }

@@ -6,6 +6,7 @@
 //! | `reference` | what must every byte be? |
 //! | `restore` | the main job: plan, land, lift, mirror, seal, verify |
 //! | `plan`, `picture` | what would an import do, and what does that look like? |
+//! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
 //! | `args`, `progress`, `report`, `text` | how does a person or a program talk to it? |
 //! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
@@ -13,6 +14,7 @@
 
 mod args;
 mod doctor;
+mod layouts;
 mod manifest;
 mod picture;
 mod plan;
@@ -37,6 +39,7 @@ pub fn main() -> ExitCode {
         Command::Restore(command) => restore::command(command).map_err(Failure::from).and_then(|report| {
             if command.json { report::print_json(&report) } else { report::print_table(&report) }
         }),
+        Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),
     };

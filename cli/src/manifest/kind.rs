@@ -74,6 +74,11 @@ impl Kind {
     }
 }
 
+/// Every kind by name, and the names of its fields.
+pub fn layout_kinds() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+    Kind::WORDS.iter().map(|(name, kind)| (*name, kind.fields()))
+}
+
 /// Bytes of a ring's slot: one compressed key of 128 bf16 values.
 const RING_SLOT_BYTES: u32 = 256;
 /// Taps of a convolution, where nothing is said.

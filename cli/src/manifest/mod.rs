@@ -39,6 +39,7 @@ mod tests;
 pub use error::ManifestError;
 pub use format::{HeadOrder, KvRegions, Landing, LayerOrder, LayoutSpec, Lift, Memory, PoolOrder, Scales};
 pub use group::{Group, Side};
+pub use kind::layout_kinds;
 pub use layout::{Dense, Family, Part, Segment};
 pub use load::{Draft, Footprint, Manifest};
 pub use pool::Pool;

@@ -203,7 +203,7 @@ fn notes(svg: &mut Svg, group: &Explained, y: f64) {
         let access = if group.widths.is_empty() {
             String::new()
         } else {
-            format!(", {} an access", words::access(group))
+            format!(", {} an access", words::widths(&group.widths))
         };
         line("quiet", &format!("{units}{access}"));
     }

@@ -7,7 +7,7 @@ pub mod words;
 
 use std::fs;
 
-use pagelift::plan::RestorePlan;
+use pagelift::plan::{RestorePlan, TailRows};
 
 use crate::manifest::{Draft, Manifest};
 use crate::restore::{self, AnyKey, RestoreError};
@@ -26,7 +26,7 @@ pub struct Planned<'m> {
 /// `pagelift plan`.
 pub fn command(args: &args::Plan) -> Result<(), Failure> {
     let manifest = Draft::load(&args.manifest).and_then(Draft::assign).map_err(RestoreError::from)?;
-    let planned = plan(&manifest, args.mode.into())?;
+    let planned = of(&manifest, args.mode.into())?;
     let explanation = Explanation::of(&planned, args.mode.into())?;
     if let Some(path) = &args.svg {
         let picture = picture::draw(&planned, &explanation);
@@ -39,7 +39,7 @@ pub fn command(args: &args::Plan) -> Result<(), Failure> {
 }
 
 /// Plans the lift of a manifest's import.
-fn plan(manifest: &Manifest, mode: pagelift::plan::TailRows) -> Result<Planned<'_>, RestoreError> {
+pub fn of(manifest: &Manifest, mode: TailRows) -> Result<Planned<'_>, RestoreError> {
     let (geometry, keys) = dry::geometry(manifest)?;
     let span = restore::span_of(manifest)?;
     let plan = restore::plan(manifest, &keys, geometry, span, mode)?;

@@ -50,7 +50,7 @@ pub fn print(explanation: &Explanation) -> Result<(), Failure> {
             words::lifted(group),
             amount(group.bytes, bytes),
             amount(group.units, |units| HumanCount(units).to_string()),
-            words::access(group),
+            words::widths(&group.widths),
         ]);
     }
     say(&whole)?;

@@ -2,7 +2,7 @@
 
 use indicatif::{HumanBytes, HumanCount};
 
-use super::explain::{Explained, SegmentExplained};
+use super::explain::Explained;
 
 /// So many of something, the number in groups of three digits.
 pub fn count(count: u64, word: &str) -> String {
@@ -23,19 +23,19 @@ pub fn page(group: &Explained) -> (String, String) {
         (Some(block), Some(page)) if block != page => format!("{what}, {page} a page"),
         _ => what,
     };
-    (what, segments(group))
+    (what, segments(group.segments.iter().map(|segment| (segment.name.as_str(), segment.row_bytes))))
 }
 
 /// The segments of a row, equal ones together.
-fn segments(group: &Explained) -> String {
+pub fn segments<'s>(segments: impl Iterator<Item = (&'s str, u32)>) -> String {
     const SHOWN: usize = 4;
-    let equal = group.segments.chunk_by(|a, b| a.row_bytes == b.row_bytes);
-    let words = |run: &[SegmentExplained]| match run {
-        [one] => format!("{} {}", one.name, size(one.row_bytes)),
-        [first, .., last] => format!("{} … {} {} each", first.name, last.name, size(first.row_bytes)),
+    let segments: Vec<(&str, u32)> = segments.collect();
+    let words = |run: &[(&str, u32)]| match run {
+        [(name, bytes)] => format!("{name} {}", size((*bytes).into())),
+        [(first, bytes), .., (last, _)] => format!("{first} … {last} {} each", size((*bytes).into())),
         [] => String::new(),
     };
-    let mut words: Vec<String> = equal.map(words).collect();
+    let mut words: Vec<String> = segments.chunk_by(|a, b| a.1 == b.1).map(words).collect();
     let more = words.len().saturating_sub(SHOWN);
     words.truncate(SHOWN);
     if more > 0 {
@@ -45,8 +45,13 @@ fn segments(group: &Explained) -> String {
 }
 
 /// Bytes of a row, to the byte where a person can read that.
-fn size(bytes: u32) -> String {
-    if bytes < 10_000 { format!("{bytes} B") } else { HumanBytes(bytes.into()).to_string() }
+pub fn size(bytes: u64) -> String {
+    if bytes < 10_000 { exact(bytes) } else { HumanBytes(bytes).to_string() }
+}
+
+/// Bytes, to the byte.
+pub fn exact(bytes: u64) -> String {
+    format!("{} B", HumanCount(bytes))
 }
 
 /// What of a group is lifted.
@@ -71,8 +76,8 @@ pub fn lifted(group: &Explained) -> String {
     format!("{}: {copied}{pages}{zeroed}", group.lift)
 }
 
-/// How wide its accesses are.
-pub fn access(group: &Explained) -> String {
-    let widths: Vec<String> = group.widths.iter().map(u32::to_string).collect();
+/// How wide accesses are.
+pub fn widths(widths: &[u32]) -> String {
+    let widths: Vec<String> = widths.iter().map(u32::to_string).collect();
     if widths.is_empty() { "–".into() } else { format!("{} B", widths.join(", ")) }
 }
