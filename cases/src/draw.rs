@@ -32,6 +32,14 @@ impl<'a> Draw<'a> {
         matches!(self.0, Source::Bytes([]))
     }
 
+    /// The bytes that are left, all of them; none of a seed.
+    pub fn rest(&mut self) -> &'a [u8] {
+        match &mut self.0 {
+            Source::Seed(_) => &[],
+            Source::Bytes(left) => std::mem::take(left),
+        }
+    }
+
     /// Any number.
     pub fn number(&mut self) -> u64 {
         match &mut self.0 {

@@ -60,7 +60,13 @@ impl<'w> Effect<'w> {
         // No rows are neither read nor written.
         let usage = if rows.is_empty() { Use::Hold } else { usage };
         let (side, group, block) = (side.number, side.group, (side.pool, block));
-        self.claims.push(Claim { block, side, group, rows, usage });
+        // Row after row is one claim: reads and writes come by turns.
+        let mut last = self.claims.iter_mut().rev().take(2);
+        let same = |old: &&mut Claim| (old.block, old.side, old.usage) == (block, side, usage);
+        match last.find(|old| same(old) && old.rows.end == rows.start) {
+            Some(old) => old.rows.end = rows.end,
+            None => self.claims.push(Claim { block, side, group, rows, usage }),
+        }
         Ok(())
     }
 
@@ -119,15 +125,15 @@ impl Claims {
     /// # Errors
     /// Where it would race with what is there, or with itself.
     pub fn add(&mut self, effect: &Effect<'_>) -> Result<(), Refusal> {
-        let mut all = self.blocks.clone();
-        for new in &effect.claims {
-            let own = all.entry(new.block).or_default();
-            for old in &*own {
+        for (index, new) in effect.claims.iter().enumerate() {
+            let earlier = effect.claims[..index].iter().filter(|old| old.block == new.block);
+            for old in self.blocks.get(&new.block).into_iter().flatten().chain(earlier) {
                 check(old, new)?;
             }
-            own.push(new.clone());
         }
-        self.blocks = all;
+        for new in &effect.claims {
+            self.blocks.entry(new.block).or_default().push(new.clone());
+        }
         Ok(())
     }
 

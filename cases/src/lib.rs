@@ -15,6 +15,8 @@
 //! | [`digests`] | calls to digest plans |
 //! | [`decode`] | tables, byte by byte |
 //! | [`plans`] | a whole case of planning |
+//! | `memory`, `arrays`, `tables` | cases in real memory, run by backends; with the feature `memory` |
+//! | `manifests` | texts that may be manifests; with the feature of that name |
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -23,17 +25,25 @@
     reason = "a case says what it expects by panicking"
 )]
 
+#[cfg(feature = "memory")]
+pub mod arrays;
 pub mod decode;
 pub mod digests;
 pub mod draw;
 pub mod effect;
 pub mod ids;
 pub mod lift;
+#[cfg(feature = "manifests")]
+pub mod manifests;
+#[cfg(feature = "memory")]
+pub mod memory;
 pub mod pages;
 pub mod plans;
 pub mod reserved;
 pub mod rows;
 pub mod shape;
+#[cfg(feature = "memory")]
+pub mod tables;
 pub mod world;
 
 use pagelift_planner::id::Ticket;
@@ -47,7 +57,7 @@ pub const STAGING: Staging =
 pub fn encoded<P: Plan>(plan: &P) -> Vec<u8> {
     let mut table = vec![0xEE; plan.table_bytes()];
     let used = plan.encode(STAGING, &mut table).expect("a table of `table_bytes` has room");
-    assert!(table[used..].iter().all(|&byte| byte == 0xEE), "bytes past the used ones were written");
+    assert_eq!(table[used..], vec![0xEE; table.len() - used], "bytes past the used ones were written");
     table.truncate(used);
     table
 }

@@ -375,7 +375,7 @@ impl<'w, D: Calls> Session<'w, D> {
 
     /// A plan with room enough takes the call, and then has more than this one has room for.
     fn check_needs_more(&self, call: &Call, error: &PlanError) {
-        let ample = PlanCapacity { jobs: 1 << 12, list_entries: 1 << 12 };
+        let ample = PlanCapacity { jobs: 512, list_entries: 512 };
         let mut plan = PagePlan::<D>::new(Arc::clone(&self.world.geometry), ample).unwrap();
         for call in self.accepted.iter().chain([call]) {
             call.make(self.world, &mut plan).unwrap();

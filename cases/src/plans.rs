@@ -44,7 +44,7 @@ fn more(draw: &Draw, calls: u32) -> bool {
 pub fn pages<D: Calls>(draw: &mut Draw, world: &World, stranger: &World) {
     let capacity = match draw.once_in(2) {
         true => PlanCapacity { jobs: draw.small(12), list_entries: draw.small(24) },
-        false => PlanCapacity { jobs: 256, list_entries: 1024 },
+        false => PlanCapacity { jobs: 64, list_entries: 96 },
     };
     let mut session = Session::<D>::new(world, capacity);
     let mut free = Free::all(draw, world);

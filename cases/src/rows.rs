@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pagelift_planner::error::PlanError;
-use pagelift_planner::geometry::{GroupKind, Region};
+use pagelift_planner::geometry::Region;
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::plan::{
     DeviceToDevice, DeviceToHost, HostToDevice, PageMap, Plan as _, Queries, RowBinding, RowCapacity,
@@ -152,7 +152,7 @@ impl RowCall {
             return Some(Self::Gather { way, list: any_binding(draw, ways[way].to.rows) });
         }
         let with_rows: Vec<usize> =
-            (0..world.groups.len()).filter(|&group| world.groups[group].kind != GroupKind::State).collect();
+            (0..world.groups.len()).filter(|&group| world.groups[group].has_rows()).collect();
         if with_rows.is_empty() {
             return None;
         }

@@ -135,6 +135,12 @@ pub struct GroupModel {
 }
 
 impl GroupModel {
+    /// Whether rows can be copied one by one.
+    #[must_use]
+    pub fn has_rows(&self) -> bool {
+        self.kind != GroupKind::State
+    }
+
     /// Token slots of a block or page.
     #[must_use]
     pub fn slots(&self, side: &SideModel) -> u32 {

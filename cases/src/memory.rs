@@ -1,0 +1,145 @@
+//! Worlds in real memory, and what every byte of it should be.
+
+use pagelift::backends::Backend;
+use pagelift::geometry::Memory;
+use pagelift::memory::{RegionId, Registry};
+
+use crate::decode::Move;
+use crate::draw::Draw;
+use crate::shape::Shape;
+use crate::world::World;
+
+/// Registered memory, all of which is compared.
+pub struct Pools {
+    /// Who has it.
+    pub memory: Registry,
+    /// Every region.
+    pub regions: Vec<RegionId>,
+}
+
+impl Pools {
+    /// A shape in memory of a backend's, filled at random.
+    pub fn new(draw: &mut Draw, shape: &Shape, backend: &impl Backend) -> (World, Self) {
+        let mut pools = Self { memory: Registry::new(), regions: Vec::new() };
+        let arenas: Vec<u64> =
+            shape.arenas().iter().map(|arena| pools.add(backend, arena.memory, arena.bytes)).collect();
+        pools.fill(draw);
+        (shape.build(&arenas), pools)
+    }
+
+    /// One more region; its address.
+    pub fn add(&mut self, backend: &impl Backend, memory: Memory, bytes: u64) -> u64 {
+        let id = self.memory.allocate(backend, memory, bytes).unwrap();
+        self.regions.push(id);
+        self.memory.region(id).unwrap().address()
+    }
+
+    /// Random bytes everywhere: what is to be overwritten too.
+    pub fn fill(&mut self, draw: &mut Draw) {
+        for &id in &self.regions {
+            draw.fill(self.memory.bytes_mut(id).unwrap());
+        }
+    }
+
+    /// What all memory holds.
+    #[must_use]
+    pub fn image(&self) -> Image {
+        Image::of(&self.memory, &self.regions)
+    }
+
+    /// Fails where any byte differs.
+    pub fn assert_is(&self, expected: &Image) {
+        assert_eq!(expected.difference(&self.memory, &self.regions), None);
+    }
+}
+
+/// The bytes of all regions, by address.
+#[derive(Clone)]
+pub struct Image {
+    /// Sorted by where they begin.
+    regions: Vec<(u64, Vec<u8>)>,
+}
+
+impl Image {
+    /// What the regions hold now.
+    #[must_use]
+    pub fn of(memory: &Registry, regions: &[RegionId]) -> Self {
+        let region =
+            |id: &RegionId| (memory.region(*id).unwrap().address(), memory.bytes(*id).unwrap().to_vec());
+        Self::from_parts(regions.iter().map(region).collect())
+    }
+
+    /// Regions, each an address and its bytes.
+    #[must_use]
+    pub fn from_parts(mut regions: Vec<(u64, Vec<u8>)>) -> Self {
+        regions.sort_by_key(|(start, _)| *start);
+        Self { regions }
+    }
+
+    /// The bytes from `address` on, in one region.
+    fn from(&mut self, address: u64) -> &mut [u8] {
+        let after = self.regions.partition_point(|(start, _)| *start <= address);
+        let (start, bytes) = &mut self.regions[after - 1];
+        &mut bytes[(address - *start) as usize..]
+    }
+
+    /// Makes copies, one after the other.
+    pub fn apply(&mut self, moves: &[Move]) {
+        for &Move { to, from, bytes } in moves {
+            let bytes = bytes as usize;
+            let row = from.map_or_else(|| vec![0; bytes], |from| self.from(from)[..bytes].to_vec());
+            self.from(to)[..bytes].copy_from_slice(&row);
+        }
+    }
+
+    /// Some bytes as they were.
+    pub fn restore(&mut self, before: &mut Self, address: u64, bytes: u64) {
+        let bytes = bytes as usize;
+        self.from(address)[..bytes].copy_from_slice(&before.from(address)[..bytes]);
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.regions.iter().map(|(_, bytes)| bytes.len()).sum()
+    }
+
+    /// Byte `index` of them all.
+    pub fn byte(&mut self, mut index: usize) -> &mut u8 {
+        for (_, bytes) in &mut self.regions {
+            if index < bytes.len() {
+                return &mut bytes[index];
+            }
+            index -= bytes.len();
+        }
+        panic!("there are fewer bytes")
+    }
+
+    /// Where memory is first not as it should be.
+    #[must_use]
+    pub fn difference(&self, memory: &Registry, regions: &[RegionId]) -> Option<String> {
+        assert_eq!(regions.len(), self.regions.len());
+        regions.iter().find_map(|&id| {
+            let (start, found) = (memory.region(id).unwrap().address(), memory.bytes(id).unwrap());
+            let at = self.regions.binary_search_by_key(&start, |(start, _)| *start).unwrap();
+            difference(start, &self.regions[at].1, found)
+        })
+    }
+
+    /// Where the images first differ.
+    #[must_use]
+    pub fn differs_from(&self, found: &Self) -> Option<String> {
+        assert_eq!(found.regions.len(), self.regions.len());
+        let mut pairs = self.regions.iter().zip(&found.regions);
+        pairs.find_map(|((start, expected), (_, found))| difference(*start, expected, found))
+    }
+}
+
+fn difference(start: u64, expected: &[u8], found: &[u8]) -> Option<String> {
+    assert_eq!(expected.len(), found.len());
+    if expected == found {
+        return None;
+    }
+    let at = expected.iter().zip(found).position(|(expected, found)| expected != found)?;
+    Some(format!("{:#x}: expected {:#x}, found {:#x}", start + at as u64, expected[at], found[at]))
+}
