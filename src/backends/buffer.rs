@@ -21,8 +21,8 @@ pub struct Buffer {
     // is exposed, and nobody but this value and the launches it is lent to touches them.
     start: NonNull<u8>,
     bytes: usize,
-    /// What to free it with; `None` where it was adopted.
-    layout: Option<Layout>,
+    /// What to free, and with what; `None` where it was adopted.
+    allocation: Option<(NonNull<u8>, Layout)>,
 }
 
 // SAFETY: a buffer owns its bytes, or has been promised them; it hands them out by the rules of references.
@@ -35,11 +35,17 @@ impl Buffer {
     pub(crate) fn zeroed(place: Memory, bytes: u64) -> Result<Self, Error> {
         let out_of_memory = || MemoryError::OutOfMemory { bytes, place: place.name() };
         let size = usize::try_from(bytes).map_err(|_| out_of_memory())?;
-        let layout = Layout::from_size_align(size.max(1), ALIGNMENT).map_err(|_| out_of_memory())?;
+        // Where the allocator is asked for pages, it zeroes what the system has zeroed already: one thread, and all of it.
+        // So this asks for bytes, and for room to begin at a page.
+        let room = size.checked_add(ALIGNMENT).ok_or_else(out_of_memory)?;
+        let layout = Layout::array::<u8>(room).map_err(|_| out_of_memory())?;
         // SAFETY: the layout has at least one byte.
-        let start = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
+        let allocated = NonNull::new(unsafe { alloc::alloc_zeroed(layout) }).ok_or_else(out_of_memory)?;
+        let skipped = allocated.addr().get().wrapping_neg() & (ALIGNMENT - 1);
+        // SAFETY: less than `ALIGNMENT` bytes are skipped, and that many come on top of `size`.
+        let start = unsafe { allocated.add(skipped) };
         let _ = start.as_ptr().expose_provenance();
-        Ok(Self { start, bytes: size, layout: Some(layout) })
+        Ok(Self { start, bytes: size, allocation: Some((allocated, layout)) })
     }
 
     /// Adopts memory that somebody else made, and will free.
@@ -60,7 +66,7 @@ impl Buffer {
     #[must_use]
     pub unsafe fn adopt(start: *mut u8, bytes: usize) -> Option<Self> {
         let _ = start.expose_provenance();
-        NonNull::new(start).map(|start| Self { start, bytes, layout: None })
+        NonNull::new(start).map(|start| Self { start, bytes, allocation: None })
     }
 
     /// Where it lies, as kernels see it.
@@ -100,9 +106,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some(layout) = self.layout {
+        if let Some((allocated, layout)) = self.allocation {
             // SAFETY: it was allocated with this layout, and goes once.
-            unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
+            unsafe { alloc::dealloc(allocated.as_ptr(), layout) };
         }
     }
 }
