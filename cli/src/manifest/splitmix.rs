@@ -30,10 +30,16 @@ impl SplitMix64 {
         mix(self.state)
     }
 
+    /// The generator of `seed` after its first `index` words.
+    #[must_use]
+    pub const fn from(seed: u64, index: u64) -> Self {
+        Self { state: seed.wrapping_add(index.wrapping_mul(GAMMA)) }
+    }
+
     /// The word number `index` of the sequence of `seed`, without the ones before it.
     #[must_use]
     pub const fn at(seed: u64, index: u64) -> u64 {
-        mix(seed.wrapping_add(index.wrapping_add(1).wrapping_mul(GAMMA)))
+        Self::from(seed, index).next_u64()
     }
 
     /// A number below `bound`, or 0 if `bound` is 0. The bias is below `bound / 2⁶⁴`.

@@ -2,6 +2,8 @@
 //!
 //! Everything follows from a seed by counting, so that any byte can be computed without those before it.
 
+use rayon::prelude::*;
+
 use crate::manifest::{SplitMix64, mix};
 
 /// An endless sequence of random bytes.
@@ -10,23 +12,34 @@ pub struct Stream {
     key: u64,
 }
 
+/// Bytes that a thread writes before it asks for more: enough that asking costs nothing, few enough to stay in its cache.
+const SHARE: usize = 256 << 10;
+
 impl Stream {
-    /// Writes the bytes of the stream from `start` on.
+    /// Writes the bytes of the stream from `start` on; many of them by all threads.
     pub fn fill(self, start: u64, bytes: &mut [u8]) {
-        let (mut word, skip) = (start / 8, (start % 8) as usize);
+        if bytes.len() <= SHARE {
+            return self.fill_share(start, bytes);
+        }
+        bytes.par_chunks_mut(SHARE).enumerate().for_each(|(number, share)| {
+            self.fill_share(start + (number * SHARE) as u64, share);
+        });
+    }
+
+    fn fill_share(self, start: u64, bytes: &mut [u8]) {
+        let skip = (start % 8) as usize;
+        let mut words = SplitMix64::from(self.key, start / 8);
         let (head, body) = bytes.split_at_mut(bytes.len().min((8 - skip) % 8));
         if !head.is_empty() {
-            let word_bytes = SplitMix64::at(self.key, word).to_le_bytes();
-            head.iter_mut().zip(word_bytes.into_iter().skip(skip)).for_each(|(byte, value)| *byte = value);
-            word += 1;
+            let word = words.next_u64().to_le_bytes();
+            head.iter_mut().zip(word.into_iter().skip(skip)).for_each(|(byte, value)| *byte = value);
         }
-        let mut words = body.chunks_exact_mut(8);
-        for chunk in &mut words {
-            chunk.copy_from_slice(&SplitMix64::at(self.key, word).to_le_bytes());
-            word += 1;
+        let mut chunks = body.chunks_exact_mut(8);
+        for chunk in &mut chunks {
+            chunk.copy_from_slice(&words.next_u64().to_le_bytes());
         }
-        let last = SplitMix64::at(self.key, word).to_le_bytes();
-        words.into_remainder().iter_mut().zip(last).for_each(|(byte, value)| *byte = value);
+        let last = words.next_u64().to_le_bytes();
+        chunks.into_remainder().iter_mut().zip(last).for_each(|(byte, value)| *byte = value);
     }
 }
 
@@ -83,6 +96,18 @@ mod tests {
                 stream.fill(start as u64, &mut part);
                 assert_eq!(part, whole[start..end]);
             }
+        }
+    }
+
+    #[test]
+    fn many_threads_write_the_same_stream() {
+        let stream = Contents::new(1).untouched(0, 0);
+        let mut whole = vec![0; 3 * super::SHARE + 5];
+        stream.fill(3, &mut whole);
+        for start in (0..whole.len()).step_by(4099) {
+            let mut part = vec![0; 4099.min(whole.len() - start)];
+            stream.fill(3 + start as u64, &mut part);
+            assert_eq!(part, whole[start..][..part.len()]);
         }
     }
 

@@ -166,14 +166,15 @@ pub fn place_rows<E>(
     mut put: impl FnMut(Piece<'_>) -> Result<(), E>,
     fill: impl Fn(u32, usize, &mut [u8]),
 ) -> Result<(), E> {
-    let mut bytes = Vec::new();
+    let longest = group.shape.segments.iter().map(|segment| segment.row_bytes as usize).max();
+    let mut memory = vec![0; longest.unwrap_or(0)];
     for layer in 0..group.layers {
         for (segment, shape) in group.shape.segments.iter().enumerate() {
+            let bytes = memory.get_mut(..shape.row_bytes as usize).unwrap_or_default();
             for row in rows.clone() {
-                bytes.resize(shape.row_bytes as usize, 0);
-                fill(layer, segment, &mut bytes);
+                fill(layer, segment, bytes);
                 let place = row_place(group, side, layer, block, segment, row);
-                put(Piece { pool: &side.pool, extent: place.extent, offset: place.offset, bytes: &bytes })?;
+                put(Piece { pool: &side.pool, extent: place.extent, offset: place.offset, bytes })?;
             }
         }
     }

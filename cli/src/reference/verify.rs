@@ -30,11 +30,7 @@ impl Model<'_> {
     /// If the extent is not as large as the manifest says.
     pub fn fill_untouched(&self, pool: &Pool, extent: u32, bytes: &mut [u8]) -> Result<(), ReferenceError> {
         check_size(pool, extent, bytes)?;
-        let stream = self.contents().untouched(pool.index, extent);
-        const CHUNK: usize = 1 << 20;
-        bytes.par_chunks_mut(CHUNK).enumerate().for_each(|(index, chunk)| {
-            stream.fill((index * CHUNK) as u64, chunk);
-        });
+        self.contents().untouched(pool.index, extent).fill(0, bytes);
         Ok(())
     }
 
