@@ -1,17 +1,19 @@
 //! The reference against hand-written numbers, and its verification against memory that is wrong in one place.
 
+mod addresses;
+mod geometries;
 mod layouts;
+mod mismatches;
 
 use std::path::Path;
 
-use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::address::{Place, page_place, row_place, slot};
-use super::error::{Mismatch, ReferenceError, Region};
+use super::address::{Place, row_place, slot};
+use super::error::ReferenceError;
 use super::model::{Model, Row};
 use super::producer::{Piece, Plane, Producer};
-use crate::manifest::{Group, Lift, Manifest, Memory, Pool, Side, Span, SplitMix64};
+use crate::manifest::{Group, Lift, Manifest, Memory, Pool, Side, Span};
 
 fn parse(json: &Value) -> Manifest {
     Manifest::parse(json.to_string().as_bytes(), Path::new("m.json")).unwrap()
@@ -193,135 +195,6 @@ fn runs_of_all_small_manifests_verify() {
 }
 
 #[test]
-fn every_flipped_byte_is_found_where_it_is() {
-    for name in SMALL {
-        let manifest = small(name);
-        let (mut pools, model) = run(&manifest, 5, MODES[0]);
-        let mut random = SplitMix64::new(3);
-        for pool in manifest.pools() {
-            for _ in 0..60 {
-                let extent = random.below(pool.extents() as usize);
-                let offset = random.below(pool.extent_bytes() as usize);
-                let bit = 1 << random.below(8);
-                pools.0[pool.index][extent][offset] ^= bit;
-                let error = model.verify(pool, extent as u32, &pools.0[pool.index][extent], |_| ());
-                let Err(ReferenceError::Mismatch(mismatch)) = error else { panic!("{name}: {error:?}") };
-                assert_eq!((mismatch.extent as usize, mismatch.offset as usize), (extent, offset));
-                assert_eq!(mismatch.expected ^ mismatch.found, bit);
-                pools.0[pool.index][extent][offset] ^= bit;
-            }
-        }
-    }
-}
-
-/// What verification says after one byte was changed.
-fn region_after_flip(
-    manifest: &Manifest,
-    pools: &mut Pools,
-    model: &Model<'_>,
-    pool: usize,
-    at: Place,
-) -> Region {
-    pools.0[pool][at.extent as usize][at.offset as usize] ^= 0x10;
-    let error = pools.verify(manifest, model).unwrap_err();
-    pools.0[pool][at.extent as usize][at.offset as usize] ^= 0x10;
-    match error {
-        ReferenceError::Mismatch(mismatch) => mismatch.region,
-        other => panic!("{other}"),
-    }
-}
-
-#[test]
-fn a_mismatch_names_rows_holes_and_every_kind_of_padding() {
-    let manifest = small("unaligned");
-    let (mut pools, model) = run(&manifest, 3, MODES[0]);
-    let main = &manifest.groups()[0];
-    let device = main.device.as_ref().unwrap();
-    let (pool, page) = (device.pool.index, main.device_pages()[0]);
-    let holds = |region| match region {
-        Region::Row { group, layer: 3, segment, byte: 7, holds, .. } => {
-            assert_eq!((group.as_str(), segment.as_str()), ("main", "latent"));
-            holds
-        }
-        other => panic!("{other:?}"),
-    };
-    let row = |row| {
-        let place = row_place(main, device, 3, page, 0, row);
-        Place { offset: place.offset + 7, ..place }
-    };
-    let mut region = |at| region_after_flip(&manifest, &mut pools, &model, pool, at);
-    // 69 tokens in blocks of 16: rows 64 to 67 as imported, 68 to 70 computed (68 again), and holes behind.
-    assert_eq!(holds(region(row(3))), "row 67 of the producer");
-    assert_eq!(holds(region(row(4))), "the row of token 68, computed in step 0");
-    assert_eq!(holds(region(row(6))), "the row of token 70, computed in step 2");
-    assert_eq!(holds(region(row(7))), "row 71 of the producer");
-    let begin = page_place(main, device, (3, 0), page);
-    let after = |bytes| Place { offset: begin.offset + bytes, ..begin };
-    let padding = Region::Padding { group: "main".into(), layer: 12, block: page };
-    assert_eq!(region(after(656)), padding, "after a row");
-    assert_eq!(region(after(10_751)), padding, "after the last row");
-    assert_eq!(region(after(10_752)).to_string(), holds_first_byte_of_next_layer(page));
-    let block = 17 * 10_752 + 256;
-    let at = |offset| Place { extent: 0, offset };
-    assert_eq!(region(at(block * 5 - 1)), Region::BlockPadding { block: 4 });
-    assert_eq!(region(at(block * 5)), Region::Unused { layer: 0, block: 5 });
-    assert_eq!(
-        region(at(block * 31)),
-        Region::Unused { layer: 0, block: 31 },
-        "a layer below the group's first"
-    );
-}
-
-fn holds_first_byte_of_next_layer(page: u32) -> String {
-    format!(
-        "group `main`, layer 4, block {page}, segment `latent`, row 0, byte 0, which must hold row 64 of the producer"
-    )
-}
-
-#[test]
-fn misplaced_rows_are_found() {
-    let manifest = small("hybrid");
-    let (mut pools, model) = run(&manifest, 3, MODES[0]);
-    for group in manifest.groups() {
-        for memory in [HOST, DEVICE] {
-            let Some(&[first, ..]) = group.side(memory).map(|side| side.blocks.as_slice()) else { continue };
-            // Two rows of a block, two layers of a row.
-            let swaps = [((0, 0), (0, 1)), ((0, 0), (1, 0))];
-            for ((layer, row), (other_layer, other_row)) in swaps {
-                if other_row >= group.side(memory).unwrap().rows || other_layer >= group.layers {
-                    continue;
-                }
-                let one = ((memory, first, row), layer);
-                let other = ((memory, first, other_row), other_layer);
-                pools.swap(group, one, other);
-                assert!(pools.verify(&manifest, &model).is_err(), "{} in {memory} memory", group.name);
-                pools.swap(group, one, other);
-            }
-        }
-    }
-    pools.verify(&manifest, &model).unwrap();
-}
-
-#[test]
-fn a_copy_that_was_left_out_is_found() {
-    for name in SMALL {
-        let manifest = small(name);
-        let (pools, mut model) = run(&manifest, 2, MODES[0]);
-        let group = &manifest.groups()[0];
-        let (block, page) = (group.host_blocks()[0], group.device_pages()[0]);
-        // The model hears of a mirror that the memory has not seen.
-        let row = group.device.as_ref().unwrap().rows - 1;
-        let other = manifest.spare_blocks(&group.host.as_ref().unwrap().pool)[0];
-        model.mirror(group, (page, row), (other, row)).unwrap();
-        assert!(pools.verify(&manifest, &model).is_err(), "{name}");
-        let (pools, mut model) = run(&manifest, 2, MODES[0]);
-        let spare = manifest.spare_blocks(&group.device.as_ref().unwrap().pool)[0];
-        model.lift(group, (block, 0), (spare, 0)).unwrap();
-        assert!(pools.verify(&manifest, &model).is_err(), "{name}");
-    }
-}
-
-#[test]
 fn slots_that_were_never_written_keep_what_was_there_even_when_copied() {
     let manifest = small("aligned");
     let group = &manifest.groups()[0];
@@ -386,74 +259,6 @@ fn what_breaks_the_rules_is_an_error() {
 }
 
 #[test]
-fn addresses_by_hand() {
-    let manifest = parse(&json!({
-        "version": 1, "model": "m", "prompt_tokens": 20, "block_tokens": 8,
-        "pools": [
-            { "name": "h", "memory": "host", "order": "layers-outermost", "layers": 5, "blocks": 12,
-              "blocks_per_extent": 4, "page_bytes": 1000 },
-            { "name": "d", "memory": "device", "order": "blocks-outermost", "layers": 5, "blocks": 12,
-              "blocks_per_extent": 6, "page_bytes": 2000, "block_padding": 300 }
-        ],
-        "groups": [{
-            "name": "g", "layers": 3, "landing": "host", "lift": "tail", "mirror": true,
-            "layout": { "kind": "segments", "tokens_per_row": 1,
-                        "segments": [{ "name": "a", "row_bytes": 100 }, { "name": "b", "row_bytes": 10 }] },
-            "host": { "pool": "h", "first_layer": 1, "blocks": { "list": [0, 1, 6] } },
-            "device": { "pool": "d", "first_layer": 2, "layer_order": "reversed", "row_padding": 6,
-                        "blocks": { "list": [8] } }
-        }]
-    }));
-    let group = &manifest.groups()[0];
-    let (host, device) = (group.host.as_ref().unwrap(), group.device.as_ref().unwrap());
-    // Block 6 is number 2 of extent 1; layer 2 is the pool's layer 3.
-    assert_eq!(page_place(group, host, (2, 0), 6), Place { extent: 1, offset: 3 * 4_000 + 2_000 });
-    assert_eq!(row_place(group, host, 2, 6, 0, 3), Place { extent: 1, offset: 14_000 + 300 });
-    assert_eq!(row_place(group, host, 2, 6, 1, 3), Place { extent: 1, offset: 14_000 + 800 + 30 });
-    // Block 8 is number 2 of extent 1; layers 2, 1, 0 are the pool's 2, 3, 4.
-    let block = 2 * (5 * 2_000 + 300);
-    assert_eq!(page_place(group, device, (2, 0), 8), Place { extent: 1, offset: block + 2 * 2_000 });
-    assert_eq!(page_place(group, device, (0, 0), 8), Place { extent: 1, offset: block + 4 * 2_000 });
-    assert_eq!(row_place(group, device, 0, 8, 0, 3), Place { extent: 1, offset: block + 8_000 + 3 * 106 });
-    assert_eq!(
-        row_place(group, device, 0, 8, 1, 3),
-        Place { extent: 1, offset: block + 8_000 + 8 * 106 + 3 * 16 }
-    );
-}
-
-#[test]
-fn addresses_above_32_bits() {
-    let manifest = parse(&json!({
-        "version": 1, "model": "m", "prompt_tokens": 1, "block_tokens": 1,
-        "pools": [{ "name": "h", "memory": "host", "order": "layers-outermost", "layers": 1, "blocks": 1_000_000,
-                    "page_bytes": 9216 }],
-        "groups": [{ "name": "g", "layers": 1, "landing": "host", "lift": "none", "layout": { "kind": "mla-bf16" },
-                     "host": { "pool": "h", "blocks": { "list": [999_999] } } }]
-    }));
-    let group = &manifest.groups()[0];
-    let place = page_place(group, group.host.as_ref().unwrap(), (0, 0), 999_999);
-    assert_eq!(place, Place { extent: 0, offset: 9_215_990_784 });
-}
-
-#[test]
-fn slots_of_tokens() {
-    let manifest = small("hybrid");
-    let slots = |name: &str, position| {
-        let group = manifest.groups().iter().find(|group| group.name == name).unwrap();
-        slot(group, group.device.as_ref().unwrap(), position).map(|slot| (slot.page, slot.row))
-    };
-    assert_eq!(slots("main", 70), Some((4, 6)));
-    assert_eq!([70, 71, 72].map(|position| slots("index", position)), [None, Some((4, 1)), None]);
-    assert_eq!(slots("index", 79), Some((4, 3)));
-    // A ring for two drafts: eight slots.
-    assert_eq!(
-        [70, 71, 72].map(|position| slots("ring", position)),
-        [Some((0, 6)), Some((0, 7)), Some((0, 0))]
-    );
-    assert_eq!(slots("gdn.0", 70), Some((0, 0)));
-}
-
-#[test]
 fn the_producer_holds_every_row_of_every_block_it_hands_over() {
     let manifest = small("unaligned");
     let producer = Producer::new(&manifest, 42);
@@ -467,77 +272,4 @@ fn the_producer_holds_every_row_of_every_block_it_hands_over() {
     assert_eq!(page[15 * 128..16 * 128], row);
     model.contents().produced(1, 5, 1, 4 * 16 + 2).fill(0, &mut row[..4]);
     assert_eq!(page[16 * 128 + 2 * 4..][..4], row[..4]);
-}
-
-/// A random geometry of one token group, with matching and differing sides.
-fn geometries() -> impl Strategy<Value = Value> {
-    let segments = proptest::collection::vec(1..40_u32, 1..4);
-    let side = (any::<bool>(), 0..3_u32, any::<bool>(), 0..5_u32, 0..9_u64, 0..30_u64, 1..4_u32);
-    (segments, 1..4_u32, 0..4_u32, 1..70_u64, side.clone(), side, any::<bool>()).prop_map(
-        |(rows, layers, shift, prompt, host, device, all)| {
-            let block = 4_u32 << shift;
-            let pool = |name: &str, (blocks_outermost, first, _, row_padding, slack, block_padding, extents)| {
-                let (blocks_outermost, slack, block_padding): (bool, u64, u64) =
-                    (blocks_outermost, slack, block_padding);
-                let row_padding: u32 = row_padding;
-                let used: u64 =
-                    rows.iter().map(|row| u64::from(block) / 2 * u64::from(row + row_padding)).sum();
-                json!({
-                    "name": name, "memory": name,
-                    "order": if blocks_outermost { "blocks-outermost" } else { "layers-outermost" },
-                    "layers": layers + first + 1, "blocks": 20 * extents, "blocks_per_extent": 20,
-                    "page_bytes": used + slack,
-                    "block_padding": if blocks_outermost { block_padding } else { 0 },
-                })
-            };
-            let side = |name: &str, (_, first, reversed, row_padding, ..): (bool, u32, bool, u32, u64, u64, u32)| {
-                json!({
-                    "pool": name, "first_layer": first, "row_padding": row_padding,
-                    "layer_order": if reversed { "reversed" } else { "forward" },
-                    "blocks": { "scattered": { "seed": first } },
-                })
-            };
-            let named = |row_bytes| json!({ "name": "s", "row_bytes": row_bytes });
-            let segments: Vec<Value> = rows.iter().map(named).collect();
-            json!({
-                "version": 1, "model": "m", "prompt_tokens": prompt, "block_tokens": block,
-                "pools": [pool("host", host), pool("device", device)],
-                "groups": [{
-                    "name": "g", "layers": layers, "landing": "host", "lift": if all { "all" } else { "tail" },
-                    "mirror": true,
-                    "layout": { "kind": "segments", "tokens_per_row": 2, "segments": segments },
-                    "host": side("host", host), "device": side("device", device),
-                }],
-            })
-        },
-    )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
-
-    #[test]
-    fn random_geometries_verify_and_show_any_wrong_byte(
-        json in geometries(),
-        mode in 0..3_usize,
-        steps in 0..9_u64,
-        at in any::<proptest::sample::Index>(),
-        flip in 1..=255_u8,
-    ) {
-        let manifest = parse(&json);
-        let (mut pools, model) = run(&manifest, steps, MODES[mode]);
-        let footprint = manifest.footprint();
-        prop_assert_eq!(pools.verify(&manifest, &model).unwrap(), footprint.host + footprint.device);
-        let mut extents: Vec<&mut Vec<u8>> = pools.0.iter_mut().flatten().collect();
-        let extent = at.index(extents.len());
-        let offset = at.index(extents[extent].len());
-        extents[extent][offset] ^= flip;
-        match pools.verify(&manifest, &model) {
-            Err(ReferenceError::Mismatch(found)) => {
-                let Mismatch { offset: found_at, expected, found, .. } = *found;
-                prop_assert_eq!((found_at, expected ^ found), (offset as u64, flip));
-            }
-            other => prop_assert!(false, "{other:?}"),
-        }
-    }
 }
