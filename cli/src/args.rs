@@ -6,6 +6,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use pagelift::backends::Choice;
 use pagelift::plan::TailRows;
 
+use crate::manifest::Memory;
+
 /// Restores imported KV-cache pages, and proves every byte.
 #[derive(Debug, Parser)]
 #[command(version, about)]
@@ -27,6 +29,10 @@ pub enum Command {
     /// Explain an import without running it: what is lifted, how, and what that takes. It needs none of the pools'
     /// memory.
     Plan(Plan),
+    /// Land and lift an import, and print one number for the rows of each group on either side: equal, and verified.
+    Digest(Digest),
+    /// Gather blocks, and rows by index lists, of the manifest's pools, and verify every byte of them.
+    Gather(Gather),
     /// List the layouts that a manifest may name, or describe one.
     Layouts(Layouts),
     /// Say what this build and this machine can do.
@@ -53,6 +59,71 @@ pub struct Restore {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `digest`.
+#[derive(Debug, ClapArgs)]
+pub struct Digest {
+    /// The import: a JSON file as manifests/README.md describes it.
+    pub manifest: PathBuf,
+    /// What runs the kernels.
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// Which rows of the partly filled last block are lifted.
+    #[arg(long, value_enum, default_value_t = Mode::Whole)]
+    pub mode: Mode,
+    /// What the random bytes follow from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `gather`.
+#[derive(Debug, ClapArgs)]
+pub struct Gather {
+    /// The pools: a JSON file as manifests/README.md describes it.
+    pub manifest: PathBuf,
+    /// Gather of this group only.
+    #[arg(long, value_name = "NAME")]
+    pub group: Option<String>,
+    /// Where blocks and rows come from: blocks go to the other memory, rows to a compact buffer on the device.
+    #[arg(long, value_enum, default_value_t = Source::Host)]
+    pub from: Source,
+    /// Gather so many blocks of each group, at most a pool's share; 8 where neither this nor --rows is given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub blocks: Option<u32>,
+    /// Gather rows by lists of so many entries; 100 where neither this nor --blocks is given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub rows: Option<u32>,
+    /// What runs the kernels.
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// What the random bytes and indices follow from.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where blocks and rows come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Source {
+    /// Host blocks.
+    Host,
+    /// Pages on the device.
+    Device,
+}
+
+impl From<Source> for Memory {
+    fn from(source: Source) -> Self {
+        match source {
+            Source::Host => Self::Host,
+            Source::Device => Self::Device,
+        }
+    }
 }
 
 /// Arguments of `plan`.

@@ -6,6 +6,8 @@
 //! | `reference` | what must every byte be? |
 //! | `restore` | the main job: plan, land, lift, mirror, seal, verify |
 //! | `plan`, `picture` | what would an import do, and what does that look like? |
+//! | `gather` | are blocks and rows gathered as an independent loop does it? |
+//! | `digest` | do both sides hold the same rows? |
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
 //! | `args`, `progress`, `report`, `text` | how does a person or a program talk to it? |
@@ -13,7 +15,9 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod digest;
 mod doctor;
+mod gather;
 mod layouts;
 mod manifest;
 mod picture;
@@ -39,6 +43,8 @@ pub fn main() -> ExitCode {
         Command::Restore(command) => restore::command(command).map_err(Failure::from).and_then(|report| {
             if command.json { report::print_json(&report) } else { report::print_table(&report) }
         }),
+        Command::Digest(command) => digest::command(command),
+        Command::Gather(command) => gather::command(command),
         Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),

@@ -43,6 +43,5 @@ pub use kind::layout_kinds;
 pub use layout::{Dense, Family, Part, Segment};
 pub use load::{Draft, Footprint, Manifest};
 pub use pool::Pool;
-#[cfg(test)]
 pub use span::Span;
 pub use splitmix::{SplitMix64, mix};

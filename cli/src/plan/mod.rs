@@ -12,6 +12,7 @@ use pagelift::plan::{RestorePlan, TailRows};
 use crate::manifest::{Draft, Manifest};
 use crate::restore::{self, AnyKey, RestoreError};
 use crate::{Failure, args, exit, picture, report, text};
+pub use dry::geometry;
 pub use explain::{Explained, Explanation};
 
 /// An import's plan, and what it was made for.

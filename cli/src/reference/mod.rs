@@ -27,7 +27,8 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use address::slot;
+pub use address::{row_place, slot};
+pub use content::Contents;
 pub use error::ReferenceError;
 pub use model::Model;
 pub use producer::{Piece, Producer};

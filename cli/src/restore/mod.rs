@@ -40,7 +40,7 @@ use crate::reference::{Model, Producer, ReferenceError};
 use crate::report::{self, Report};
 use crate::{Failure, exit};
 pub use generate::Generated;
-pub use import::{Lifted, plan};
+pub use import::{Lifted, land, lift, plan};
 pub use world::{AnyKey, World, describe};
 
 /// What a run is asked for, besides the manifest.
@@ -211,7 +211,7 @@ pub fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
 }
 
 /// Refuses a manifest that this machine has no memory for, before the system kills the process.
-fn check_memory(footprint: Footprint) -> Result<(), RestoreError> {
+pub fn check_memory(footprint: Footprint) -> Result<(), RestoreError> {
     // Each thread compares a page at a time with one of its own.
     let images = footprint.largest_page.saturating_mul(rayon::current_num_threads() as u64);
     let needed = footprint.total().saturating_add(images);

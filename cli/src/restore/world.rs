@@ -119,6 +119,12 @@ impl<'m> World<'m> {
         Ok(())
     }
 
+    /// The bytes of an extent of a pool; none where there is no such extent.
+    pub fn bytes(&self, pool: &Pool, extent: u32) -> &[u8] {
+        let id = self.extents.get(pool.index).and_then(|ids| ids.get(extent as usize));
+        id.and_then(|id| self.memory.bytes(*id)).unwrap_or_default()
+    }
+
     /// Puts bytes where the reference says.
     pub fn put(&mut self, piece: Piece<'_>) -> Result<(), ReferenceError> {
         let id = self.extents.get(piece.pool.index).and_then(|ids| ids.get(piece.extent as usize));
