@@ -11,6 +11,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 
 use self::report::{Line, Report};
+pub use self::steps::sanitizer_obstacle;
 use self::steps::{PTX, STEPS, Step};
 pub use self::verdict::Verdict;
 use crate::workspace::Workspace;

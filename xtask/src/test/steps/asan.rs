@@ -40,7 +40,7 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
 }
 
 /// Why the sanitizer cannot run here, if so.
-fn obstacle() -> Result<Option<String>> {
+pub fn obstacle() -> Result<Option<String>> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")) {
         return Ok(Some(format!("this machine is not {TRIPLE}")));
     }

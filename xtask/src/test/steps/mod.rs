@@ -8,6 +8,8 @@ mod package;
 
 use anyhow::Result;
 
+pub use asan::obstacle as sanitizer_obstacle;
+
 use super::verdict::Verdict;
 use crate::ptx;
 use crate::workspace::Workspace;
