@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::format::{Lift, Memory, VERSION};
+use super::limits::PARTS;
 use crate::text;
 
 /// Why a manifest was refused.
@@ -222,7 +223,7 @@ pub enum Problem {
     /// Pages and blocks cannot be cut into equal parts.
     #[error(
         "pages of {page_tokens} tokens do not pair with blocks of {block_tokens}: expected whole rows, and a power of two \
-         times more or fewer"
+         times more or fewer, {PARTS} at most"
     )]
     UnpairedTokens {
         /// Tokens of a page.

@@ -7,6 +7,7 @@ use super::format::{
     GroupSpec, HeadOrder, KvRegions, Landing, LayerOrder, LayoutSpec, Lift, Memory, SideSpec,
 };
 use super::layout::{Context, Family, Shape};
+use super::limits;
 use super::pool::Pool;
 use super::span::Span;
 
@@ -337,7 +338,8 @@ impl SideSpec {
         let Some(page_tokens) = self.page_tokens else { return Ok((block_tokens, shape.rows)) };
         let tokens = matches!(shape.family, Family::Tokens { .. });
         let (low, high) = (page_tokens.min(block_tokens), page_tokens.max(block_tokens));
-        let paired = high.is_multiple_of(low) && (high / low).is_power_of_two();
+        let parts = high / low;
+        let paired = high.is_multiple_of(low) && parts.is_power_of_two() && parts <= limits::PARTS;
         let rows = shape.rows_of(page_tokens).filter(|_| paired);
         let problem = match rows {
             _ if memory == Memory::Host || !tokens => Problem::PageTokensOfOthers,

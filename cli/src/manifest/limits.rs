@@ -9,6 +9,8 @@ pub const NAME: usize = 256;
 pub const PROMPT_TOKENS: u64 = 1 << 40;
 /// Tokens of a block.
 pub const BLOCK_TOKENS: u64 = 1 << 20;
+/// Pages of a block, or blocks of a page: each pair is a job of its own.
+pub const PARTS: u32 = 256;
 /// Ranks that heads are split over.
 pub const TENSOR_PARALLEL: u64 = 1 << 10;
 /// Speculative tokens a step.

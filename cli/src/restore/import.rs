@@ -106,14 +106,17 @@ pub fn plan(
         })
         .collect();
     // A job for each of the parts that a block or page has, one for the rows left over, one for zeros; and a list of
-    // all parts.
+    // the parts of all pages.
     let sum = |count: &dyn Fn(&Group) -> usize| manifest.groups().iter().map(count).sum::<usize>();
     let parts = |group: &Group| usize::try_from(group.parts()).unwrap_or(usize::MAX);
-    let blocks = |group: &Group| group.host_blocks().len().max(group.device_pages().len());
+    let page_parts = |group: &Group| match (&group.host, &group.device) {
+        (Some(host), Some(device)) if device.rows > host.rows => parts(group),
+        _ => 1,
+    };
     let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     let capacity = PlanCapacity {
         jobs: small(sum(&|group| parts(group).saturating_add(2))),
-        list_entries: small(sum(&|group| parts(group).saturating_mul(blocks(group)))),
+        list_entries: small(sum(&|group| page_parts(group).saturating_mul(group.device_pages().len()))),
     };
     let mut plan = RestorePlan::new(geometry, capacity)?;
     plan.lift(&Import { span, groups: &groups }, mode)?;

@@ -213,6 +213,12 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "48",
         &["groups[0].device.page_tokens: pages of 48 tokens do not pair with blocks of 128", "power of two"],
     ),
+    (
+        "kernel-pages",
+        "/groups/0/device/page_tokens",
+        "65536",
+        &["groups[0].device.page_tokens", "256 at most"],
+    ),
     ("kernel-pages", "/groups/2/device/page_tokens", "2", &["groups[2].device.page_tokens", "whole rows"]),
     ("kernel-pages", "/groups/0/host/page_tokens", "64", &["groups[0].host.page_tokens: only token rows on"]),
     ("hybrid", "/groups/2/device/page_tokens", "8", &["groups[2].device.page_tokens: only token rows on"]),
