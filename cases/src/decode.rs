@@ -195,7 +195,6 @@ pub fn merged(mut moves: Vec<Move>) -> Vec<Move> {
 }
 
 /// Checks what holds of the units of every plan, and gives their moves.
-#[must_use]
 pub fn checked_moves(geometry: &Geometry, table: &[u8]) -> Vec<Move> {
     let units = units(geometry, table);
     for unit in &units {
@@ -229,7 +228,6 @@ pub struct Read {
 }
 
 /// What each job of a table of digests reads, checked against the counts that jobs and header state.
-#[must_use]
 pub fn reads(geometry: &Geometry, table: &[u8]) -> Vec<Vec<Read>> {
     let head = header(table);
     assert_eq!((head.version, head.changes), (abi::VERSION, 0));

@@ -49,6 +49,8 @@ pub mod world;
 use pagelift_planner::id::Ticket;
 use pagelift_planner::plan::{Plan, Staging};
 
+pub use world::{hosts, pages};
+
 /// What tables of the cases are staged with.
 pub const STAGING: Staging =
     Staging { ticket: Ticket::new(1, 0x0102_0304_0506), completion: 0xC0DE_0000, repeat: false };

@@ -13,7 +13,7 @@ use crate::shape::{Scale, Shape};
 use crate::world::World;
 
 /// The most calls of a case.
-const MOST_CALLS: u32 = 24;
+const MOST_CALLS: u32 = 40;
 
 /// Plays a case, and panics where a plan does what the model does not.
 pub fn run(draw: &mut Draw) {

@@ -165,8 +165,9 @@ impl RowCall {
             _ => draw.small(side.blocks.min(6)),
         };
         let step = host.rows.min(device.rows);
-        let row = |draw: &mut Draw, side: &SideModel| match draw.below(8) {
-            7 => draw.small(side.rows + 2),
+        let row = |draw: &mut Draw, side: &SideModel| match draw.below(12) {
+            10 => draw.small(side.rows + 2),
+            11 => u32::MAX - draw.small(2),
             _ => draw.small(side.rows / step) * step,
         };
         let (page, block) = (id(draw, device), id(draw, host));
@@ -257,6 +258,12 @@ impl MapModel {
     #[must_use]
     pub fn get(&self, world: &World, group: usize, page: u32, part: u32) -> Option<Mapped> {
         self.entries.get(&self.entry(world, group, page, part)).copied()
+    }
+
+    /// What an entry holds in the tables.
+    fn raw(&self, world: &World, entry: u32) -> i32 {
+        let raw = |mapped: &Mapped| mapped.block * parts(&world.groups[mapped.group]).1 + mapped.block_part;
+        self.entries.get(&entry).map_or(-1, |mapped| raw(mapped) as i32)
     }
 
     /// All that is mapped.
@@ -568,6 +575,9 @@ impl<'w, D: Binds> RowSession<'w, D> {
         // They are applied in parallel.
         assert_eq!(distinct.len(), pending.len(), "an entry comes twice");
         assert_eq!(&distinct, self.map.changed());
+        let entries = self.world.geometry.map_entries();
+        let held: Vec<i32> = (0..entries).map(|entry| self.map.raw(self.world, entry)).collect();
+        assert_eq!(self.plan.maps(), held);
         for (index, group) in self.world.groups.iter().enumerate() {
             let block_of = |map: &PageMap, page: u32| match group.key {
                 Key::Paged(key) => map.block_of(key, PageId::new(page)),

@@ -9,9 +9,9 @@ use pagelift_planner::import::ImportGroup;
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{PlanCapacity, RestorePlan, TailRows};
 
-use crate::support::decode::{Move, checked_moves};
-use crate::support::fixed::{DEVICE, HOST, import, paged, prompt};
-use crate::support::{encoded, hosts, pages};
+use crate::fixed::{DEVICE, HOST, import, paged, prompt};
+use pagelift_cases::decode::{Move, checked_moves};
+use pagelift_cases::{encoded, hosts, pages};
 
 /// Blocks of 4 rows of 16 bytes: 64 bytes.
 fn layout() -> PagedLayout {

@@ -1,6 +1,5 @@
 //! Digests: which bytes are read, and what each of them is called, wherever it lies.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pagelift_planner::error::PlanError;
@@ -9,97 +8,21 @@ use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{DigestPlan, Plan, PlanCapacity};
 use proptest::prelude::*;
 
-use crate::support::decode::{Read, header, reads};
-use crate::support::fixed::{DEVICE, HOST, paged, pool};
-use crate::support::random::{Digested, Rng, World};
-use crate::support::{bytes, encoded, hosts, pages};
-
-/// Layer, segment and row, to address and bytes.
-type Rows = BTreeMap<(u32, u32, u32), (u64, u64)>;
-
-/// The same reads with the columns of long rows put together, by job.
-fn joined(jobs: Vec<Vec<Read>>) -> Vec<Rows> {
-    let join = |mut reads: Vec<Read>| {
-        reads.sort_unstable_by_key(|read| (read.layer, read.segment, read.row, read.column));
-        let mut rows = Rows::new();
-        for read in reads {
-            let (start, bytes) =
-                rows.entry((read.layer, read.segment, read.row)).or_insert((read.address, 0));
-            assert_eq!((read.column, read.address), (*bytes, *start + *bytes), "a row comes once, in order");
-            *bytes += read.bytes;
-        }
-        rows
-    };
-    jobs.into_iter().map(join).collect()
-}
-
-/// What a digest of the first `rows` rows of some blocks must read.
-fn model(world: &World, side: &Digested, blocks: &[u32], rows: std::ops::Range<u64>) -> Rows {
-    let group = &world.groups[side.group];
-    let mut expected = Rows::new();
-    for row in rows {
-        let block = blocks[(row / u64::from(side.side.rows)) as usize];
-        let within = (row % u64::from(side.side.rows)) as u32;
-        for layer in 0..group.layers {
-            for (segment, &bytes) in group.row_bytes.iter().enumerate() {
-                let at = side.side.row(layer, block, segment, within);
-                expected.insert((layer, segment as u32, row as u32), (at, u64::from(bytes)));
-            }
-        }
-    }
-    expected
-}
+use crate::fixed::{DEVICE, HOST, paged, pool};
+use pagelift_cases::decode::{header, reads};
+use pagelift_cases::draw::Draw;
+use pagelift_cases::shape::{Scale, Shape};
+use pagelift_cases::{bytes, encoded, hosts, pages, plans};
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn reads_every_row_once_under_its_logical_name(seed: u64, size in 1_u32..6) {
-        let mut rng = Rng(seed);
-        let world = World::random(&mut rng, size);
-        let mut plan = DigestPlan::new(Arc::clone(&world.geometry), PlanCapacity { jobs: 12, list_entries: 30 }).unwrap();
-        let (mut expected, mut total) = (Vec::new(), 0);
-        for _ in 0..rng.below(7) {
-            let side = &world.digested[rng.below(world.digested.len() as u64) as usize];
-            let count = rng.below(6) as usize;
-            // The same block may come twice: digests only read.
-            let blocks: Vec<u32> = (0..count).map(|_| rng.small(side.side.blocks)).collect();
-            let block_rows = u64::from(side.side.rows);
-            let rows = rng.below(count as u64 * block_rows + 1);
-            let before = expected.len();
-            side.add(&mut plan, &blocks, rows).unwrap();
-            // Full blocks are one job, the rest of the last another.
-            let full = rows / block_rows * block_rows;
-            for part in [0..full, full..rows] {
-                if !part.is_empty() {
-                    expected.push(model(&world, side, &blocks, part));
-                }
-            }
-            prop_assert_eq!(plan.jobs(), expected.len());
-            let group = &world.groups[side.group];
-            total += rows * group.all_row_bytes();
-            prop_assert!(expected.len() <= before + 2);
-        }
-        prop_assert_eq!(bytes(&plan), total);
-        prop_assert_eq!(joined(reads(&world.geometry, &encoded(&plan))), expected);
-    }
-
-    #[test]
-    fn random_digests_are_planned_or_refused_whole(seed: u64) {
-        let mut rng = Rng(seed);
-        let world = World::random(&mut rng, 3);
-        let capacity = PlanCapacity { jobs: 4, list_entries: 6 };
-        let mut plan = DigestPlan::new(Arc::clone(&world.geometry), capacity).unwrap();
-        for _ in 0..12 {
-            let side = &world.digested[rng.below(world.digested.len() as u64) as usize];
-            let blocks: Vec<u32> = (0..rng.below(5)).map(|_| rng.small(side.side.blocks + 1)).collect();
-            let before = (encoded(&plan), plan.to_string());
-            let rows = rng.below(6 * u64::from(side.side.rows));
-            if side.add(&mut plan, &blocks, rows).is_err() {
-                prop_assert_eq!((encoded(&plan), plan.to_string()), before);
-            }
-        }
-        reads(&world.geometry, &encoded(&plan));
+        let mut draw = Draw::seeded(seed);
+        let shape = Shape::draw(&mut draw, &Scale::planned(size));
+        let addresses = shape.nowhere();
+        plans::digests(&mut draw, &shape.build(&addresses), &shape.build(&addresses));
     }
 }
 

@@ -3,42 +3,34 @@
 use std::sync::Arc;
 
 use pagelift_planner::geometry::{Geometry, PagedLift};
-use pagelift_planner::import::{Import, ImportGroup};
+use pagelift_planner::import::ImportGroup;
 use pagelift_planner::layout::{PagedLayout, Segment};
-use pagelift_planner::plan::{Plan as _, PlanCapacity, RestorePlan, TailRows};
+use pagelift_planner::plan::{HostToDevice, PlanCapacity, RestorePlan, TailRows};
 use proptest::prelude::*;
 
-use crate::support::decode::{self, Move, checked_moves, merged};
-use crate::support::fixed::{DEVICE, HOST, One, hybrid, import, prompt};
-use crate::support::imports::{MODES, RandomImport};
-use crate::support::random::{Rng, World};
-use crate::support::{bytes, encoded, hosts, pages};
+use crate::fixed::{DEVICE, HOST, One, hybrid, import, prompt};
+use pagelift_cases::decode::{self, Move, checked_moves};
+use pagelift_cases::draw::Draw;
+use pagelift_cases::ids::Free;
+use pagelift_cases::lift::LiftCall;
+use pagelift_cases::pages::{Call, Session};
+use pagelift_cases::shape::Scale;
+use pagelift_cases::world::World;
+use pagelift_cases::{bytes, encoded, hosts, pages};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn moves_every_byte_once_and_nothing_else(seed: u64, size in 1_u32..7, imports in 0_u64..5) {
-        let mut rng = Rng(seed);
-        let world = World::random(&mut rng, size);
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), PlanCapacity::default()).unwrap();
-        let (mut free_blocks, mut free_pages) = (rng.order(world.blocks), rng.order(world.pages));
-        let mut moves = Vec::new();
+        let mut draw = Draw::seeded(seed);
+        let world = World::draw(&mut draw, &Scale::planned(size));
+        let mut session = Session::<HostToDevice>::new(&world, PlanCapacity::default());
+        let mut free = Free::all(&mut draw, &world);
         for _ in 0..imports {
-            let mode = rng.pick(&MODES);
-            let import = RandomImport::new(&mut rng, &world, &mut free_blocks, &mut free_pages);
-            let Some(import) = import else { break };
-            let groups = import.groups(&world);
-            plan.lift(&Import { span: import.span, groups: &groups }, mode).unwrap();
-            import.model(&world, mode, &mut moves);
+            let Some(import) = LiftCall::fitting(&mut draw, &world, &mut free) else { break };
+            prop_assert!(session.call(Call::Lift(import)));
         }
-        let copied: u64 = moves.iter().filter(|piece| piece.from.is_some()).map(|piece| piece.bytes).sum();
-        prop_assert_eq!(bytes(&plan), copied);
-        prop_assert_eq!(plan.is_empty(), moves.is_empty());
-        let table = encoded(&plan);
-        prop_assert_eq!(decode::header(&table).units, plan.units());
-        prop_assert_eq!(decode::header(&table).jobs as usize, plan.jobs());
-        prop_assert_eq!(checked_moves(&world.geometry, &table), merged(moves));
     }
 }
 
@@ -100,7 +92,7 @@ fn padded(bytes: u32, offset: u64, stride: u32, page: u64) -> PagedLayout {
 
 /// The widths of a plan that lifts one page of two rows from `host` to `device`.
 fn width_between(host: &PagedLayout, device: &PagedLayout) -> u64 {
-    use crate::support::fixed::{blocks_outermost, layers_outermost, paged, pool};
+    use crate::fixed::{blocks_outermost, layers_outermost, paged, pool};
     use pagelift_planner::geometry::{GeometryBuilder, Memory};
     let mut builder = GeometryBuilder::new();
     let pools = [Memory::Host, Memory::Device].map(|memory| pool(&mut builder, memory, 2, 1 << 20));

@@ -8,6 +8,7 @@
 
 mod aliasing;
 mod digest;
+mod fixed;
 mod gather;
 mod lift;
 mod mirror;
@@ -19,7 +20,6 @@ mod reservations;
 mod row_lists;
 mod seal;
 mod specs;
-mod support;
 mod unequal;
 mod words;
 mod worked_numbers;

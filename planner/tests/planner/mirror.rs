@@ -8,9 +8,9 @@ use pagelift_planner::id::PageId;
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{MirrorPlan, Plan, Queries, RowBinding, RowCapacity, SlotWidth};
 
-use crate::support::decode::{HEADER_BYTES, ROW_JOB_BYTES, header, u32_at, u64_at};
-use crate::support::encoded;
-use crate::support::fixed::{One, Three};
+use crate::fixed::{One, Three};
+use pagelift_cases::decode::{HEADER_BYTES, ROW_JOB_BYTES, header, u32_at, u64_at};
+use pagelift_cases::encoded;
 
 fn all_arrays() -> RowBinding {
     RowBinding {
@@ -151,7 +151,7 @@ fn case_01_slots_and_rows_that_need_more_than_32_bits_are_refused() {
 
 #[test]
 fn a_group_without_a_host_side_cannot_be_mirrored() {
-    use crate::support::fixed::{blocks_outermost, paged, pool};
+    use crate::fixed::{blocks_outermost, paged, pool};
     use pagelift_planner::geometry::{GeometryBuilder, Landing};
     let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
     let mut builder = GeometryBuilder::new();

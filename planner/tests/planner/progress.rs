@@ -4,22 +4,24 @@ use std::sync::Arc;
 
 use pagelift_planner::error::PlanError;
 use pagelift_planner::geometry::PagedLift;
-use pagelift_planner::import::{Import, ImportGroup};
+use pagelift_planner::import::ImportGroup;
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{LiftProgress, Plan as _, PlanCapacity, RestorePlan, TailRows};
 use pagelift_planner::quantity::Bytes;
 use proptest::prelude::*;
 
-use crate::support::decode::{Move, checked_moves, merged};
-use crate::support::fixed::{DEVICE, HOST, One, Three, hybrid, import, prompt};
-use crate::support::imports::{MODES, RandomImport};
-use crate::support::random::{Rng, World};
-use crate::support::{bytes, encoded, hosts, pages};
+use crate::fixed::{DEVICE, HOST, One, Three, hybrid, import, prompt};
+use pagelift_cases::decode::{Move, checked_moves, merged};
+use pagelift_cases::draw::Draw;
+use pagelift_cases::ids::Free;
+use pagelift_cases::lift::LiftCall;
+use pagelift_cases::shape::Scale;
+use pagelift_cases::world::World;
+use pagelift_cases::{bytes, encoded, hosts, pages};
 
 /// One import, on its way.
 struct Lifted {
-    import: RandomImport,
-    mode: TailRows,
+    import: LiftCall,
     progress: LiftProgress,
 }
 
@@ -27,9 +29,9 @@ struct Lifted {
 fn step(world: &World, plan: &mut RestorePlan, lifted: &mut [Lifted], budget: u64) -> u64 {
     plan.clear();
     let mut left = Bytes::new(budget);
-    for Lifted { import, mode, progress } in lifted {
-        let groups = import.groups(world);
-        plan.lift_within(&Import { span: import.span, groups: &groups }, *mode, progress, &mut left).unwrap();
+    for Lifted { import, progress } in lifted {
+        let mode = import.mode;
+        import.with(world, |import| plan.lift_within(import, mode, progress, &mut left)).unwrap();
     }
     left.get()
 }
@@ -43,30 +45,29 @@ proptest! {
 
     #[test]
     fn nothing_is_lost_or_lifted_twice(seed: u64, size in 1_u32..7, imports in 1_u64..4) {
-        let mut rng = Rng(seed);
-        let world = World::random(&mut rng, size);
-        let (mut free_blocks, mut free_pages) = (rng.order(world.blocks), rng.order(world.pages));
+        let mut draw = Draw::seeded(seed);
+        let world = World::draw(&mut draw, &Scale::planned(size));
+        let mut free = Free::all(&mut draw, &world);
         let mut lifted = Vec::new();
         for _ in 0..imports {
-            let import = RandomImport::new(&mut rng, &world, &mut free_blocks, &mut free_pages);
-            let Some(import) = import else { break };
-            lifted.push(Lifted { import, mode: rng.pick(&MODES), progress: LiftProgress::default() });
+            let Some(import) = LiftCall::fitting(&mut draw, &world, &mut free) else { break };
+            lifted.push(Lifted { import, progress: LiftProgress::default() });
         }
         let mut expected = Vec::new();
-        for Lifted { import, mode, .. } in &lifted {
-            import.model(&world, *mode, &mut expected);
+        for Lifted { import, .. } in &lifted {
+            expected.extend(import.effect(&world).unwrap().moves(&world));
         }
         let largest = lifted.iter().map(|lifted| lifted.import.largest_step(&world)).max().unwrap_or(0);
         let mut plan = RestorePlan::new(Arc::clone(&world.geometry), PlanCapacity::default()).unwrap();
         let mut moves: Vec<Move> = Vec::new();
         let mut plans = 0;
-        let every = rng.pick(&[0, 1, largest, 3 * largest, 100 * largest, u64::MAX]);
+        let every = draw.pick(&[0, 1, largest, 3 * largest, 100 * largest, u64::MAX]);
         while !lifted.iter().all(|lifted| lifted.progress.is_finished()) {
-            let budget = if rng.below(2) == 0 { every } else { rng.pick(&[0, 1, 100, largest, 5 * largest, 1 << 40]) };
+            let budget = if draw.below(2) == 0 { every } else { draw.pick(&[0, 1, 100, largest, 5 * largest, 1 << 40]) };
             let before = progress_of(&lifted);
             let left = step(&world, &mut plan, &mut lifted, budget);
             let table = encoded(&plan);
-            if rng.below(3) == 0 {
+            if draw.below(3) == 0 {
                 // Thrown away, and made again from the old progress.
                 let after = progress_of(&lifted);
                 for (lifted, before) in lifted.iter_mut().zip(&before) {

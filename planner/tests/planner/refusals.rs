@@ -8,12 +8,10 @@ use pagelift_planner::id::{HostBlockId, PageId, Ticket};
 use pagelift_planner::import::{ImportGroup, PromptSpan};
 use pagelift_planner::layout::{PagedLayout, StateLayout, StatePart};
 use pagelift_planner::plan::{Plan, PlanCapacity, RestorePlan, Staging, TailRows, WriteBackPlan};
-use proptest::prelude::*;
 
-use crate::support::encoded;
-use crate::support::fixed::{DEVICE, One, Three, hybrid, import, pool, prompt};
-use crate::support::random::Rng;
-use crate::support::{hosts, pages};
+use crate::fixed::{DEVICE, One, Three, hybrid, import, pool, prompt};
+use pagelift_cases::encoded;
+use pagelift_cases::{hosts, pages};
 
 type Ids<'a> = (&'a [u32], &'a [u32]);
 
@@ -270,7 +268,7 @@ fn tables_without_room_are_refused() {
     }
     let mut table = vec![0; needed];
     assert_eq!(plan.encode(staging, &mut table), Ok(needed));
-    assert_eq!(crate::support::decode::header(&table).flags, pagelift_abi::flags::REPEAT);
+    assert_eq!(pagelift_cases::decode::header(&table).flags, pagelift_abi::flags::REPEAT);
 }
 
 #[test]
@@ -294,7 +292,7 @@ fn checkpoints() {
     plan.checkpoint(three.state, PageId::new(3), HostBlockId::new(3)).unwrap();
     let full = PlanError::Capacity { what: "jobs", needed: 3, capacity: 2 };
     assert_eq!(plan.checkpoint(three.state, PageId::new(4), HostBlockId::new(4)), Err(full));
-    let moves = crate::support::decode::checked_moves(&three.geometry, &encoded(&plan));
+    let moves = pagelift_cases::decode::checked_moves(&three.geometry, &encoded(&plan));
     let bytes: u64 = moves.iter().map(|piece| piece.bytes).sum();
     assert_eq!(bytes, 2 * 2 * 128, "two pages of two layers, and none of their padding");
     assert!(moves.iter().all(|piece| piece.to < DEVICE && piece.from.is_some_and(|from| from >= DEVICE)));
@@ -335,39 +333,4 @@ fn lists_of_groups_that_are_not_lifted_are_checked_too() {
     assert!(matches!(lift(&[4], &[]), Err(PlanError::OutOfRange { .. })));
     assert!(matches!(lift(&[], &[4]), Err(PlanError::OutOfRange { .. })));
     assert!(plan.is_empty());
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
-    /// Whatever comes: an error leaves the plan as it was, and nothing panics.
-    #[test]
-    fn random_lists_are_planned_or_refused_whole(seed: u64) {
-        let mut rng = Rng(seed);
-        let three = Three::new();
-        let mut plan = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs: 12, list_entries: 6 }).unwrap();
-        let ids = |rng: &mut Rng| -> Vec<u32> {
-            (0..rng.below(4)).map(|_| if rng.below(30) == 0 { rng.next() as u32 } else { rng.small(9) }).collect()
-        };
-        let mut accepted = Vec::new();
-        for _ in 0..12 {
-            let span = if rng.below(2) == 0 { prompt(1 + rng.below(10)) } else { hybrid(1 + rng.below(10)) };
-            let mode = rng.pick(&[TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed]);
-            let lists: Vec<(Vec<u32>, Vec<u32>)> = (0..3).map(|_| (ids(&mut rng), ids(&mut rng))).collect();
-            let lists = [0, 1, 2].map(|i: usize| (&lists[i].0[..], &lists[i].1[..]));
-            let before = (encoded(&plan), plan.summary());
-            match lift(&three, &mut plan, span, lists, mode) {
-                Err(_) => prop_assert_eq!((encoded(&plan), plan.summary()), before),
-                Ok(()) => accepted.push((span, mode, lists.map(|(a, b)| (a.to_vec(), b.to_vec())))),
-            }
-        }
-        // The accepted ones alone make the same plan.
-        let mut again = RestorePlan::new(three.geometry.clone(), PlanCapacity { jobs: 12, list_entries: 6 }).unwrap();
-        for (span, mode, lists) in &accepted {
-            let lists = [0, 1, 2].map(|i: usize| (&lists[i].0[..], &lists[i].1[..]));
-            lift(&three, &mut again, *span, lists, *mode).unwrap();
-        }
-        prop_assert_eq!(encoded(&plan), encoded(&again));
-        crate::support::decode::checked_moves(&three.geometry, &encoded(&plan));
-    }
 }

@@ -8,9 +8,9 @@ use pagelift_planner::import::ImportGroup;
 use pagelift_planner::layout::{PagedLayout, Segment};
 use pagelift_planner::plan::{PlanCapacity, RestorePlan, TailRows};
 
-use crate::support::decode::{Move, checked_moves, units};
-use crate::support::fixed::{DEVICE, HOST, import, paged, pool, prompt};
-use crate::support::{encoded, hosts, pages};
+use crate::fixed::{DEVICE, HOST, import, paged, pool, prompt};
+use pagelift_cases::decode::{Move, checked_moves, units};
+use pagelift_cases::{encoded, hosts, pages};
 
 const TOKENS: u32 = 4;
 const HEADS: u32 = 3;
@@ -95,7 +95,7 @@ fn k_and_v_find_their_places_in_every_arrangement() {
                     }
                 }
                 let moves = checked_moves(&geometry, &encoded(&plan));
-                assert_eq!(moves, crate::support::decode::merged(expected));
+                assert_eq!(moves, pagelift_cases::decode::merged(expected));
             }
         }
     }

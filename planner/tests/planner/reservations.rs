@@ -11,8 +11,8 @@ use pagelift_planner::lifecycle::Reservations;
 use pagelift_planner::plan::{PlanCapacity, RestorePlan, TailRows};
 use pagelift_planner::quantity::Rows;
 
-use crate::support::fixed::{One, Three, Ways, import, prompt};
-use crate::support::{bytes, encoded, hosts, pages};
+use crate::fixed::{One, Three, Ways, import, prompt};
+use pagelift_cases::{bytes, encoded, hosts, pages};
 
 const EACH: PlanCapacity = PlanCapacity { jobs: 8, list_entries: 8 };
 

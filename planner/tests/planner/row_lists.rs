@@ -9,9 +9,9 @@ use pagelift_planner::plan::{
     DeviceToDevice, DeviceToHost, HostToDevice, MirrorPlan, Plan, RowBinding, RowCapacity, RowPlan, SlotWidth,
 };
 
-use crate::support::decode::{HEADER_BYTES, ROW_JOB_BYTES, header, u32_at, u64_at};
-use crate::support::encoded;
-use crate::support::fixed::{BUFFER, DEVICE, HOST, paged, pool};
+use crate::fixed::{BUFFER, DEVICE, HOST, paged, pool};
+use pagelift_cases::decode::{HEADER_BYTES, ROW_JOB_BYTES, header, u32_at, u64_at};
+use pagelift_cases::encoded;
 
 /// Pages of 8 rows for groups of 4 tokens, and compact buffers of 16 and 12 rows, on either side.
 struct Compact {

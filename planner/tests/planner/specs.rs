@@ -8,7 +8,7 @@ use pagelift_planner::plan::{DeviceToDevice, DeviceToHost, HostToDevice};
 use pagelift_planner::quantity::Tokens;
 use proptest::prelude::*;
 
-use crate::support::fixed::{DEVICE, HOST, blocks_outermost, layers_outermost, paged, pool, prompt};
+use crate::fixed::{DEVICE, HOST, blocks_outermost, layers_outermost, paged, pool, prompt};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]

@@ -1,6 +1,5 @@
 //! Blocks and pages of unequal size: rows meet by their place in the prompt, whatever the sizes.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use pagelift_planner::error::PlanError;
@@ -10,11 +9,10 @@ use pagelift_planner::import::{ImportGroup, PromptSpan};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{MirrorPlan, Plan, RowBinding, RowCapacity, TailRows};
 use pagelift_planner::quantity::{Rows, Tokens};
-use proptest::prelude::*;
 
-use crate::support::decode::{HEADER_BYTES, Move, ROW_JOB_BYTES, changes, checked_moves, u32_at};
-use crate::support::fixed::{DEVICE, HOST, One, hybrid, import, paged, pool, prompt};
-use crate::support::{bytes, encoded, hosts, pages};
+use crate::fixed::{DEVICE, HOST, One, hybrid, import, paged, pool, prompt};
+use pagelift_cases::decode::{HEADER_BYTES, Move, ROW_JOB_BYTES, checked_moves, u32_at};
+use pagelift_cases::{bytes, encoded, hosts, pages};
 
 /// One layer of 16 bytes a token.
 fn layout(tokens: u32) -> PagedLayout {
@@ -190,166 +188,6 @@ impl Two {
             builder.group(paged(["a", "b"][index], 1, PagedLift::Tail, host, device)).unwrap()
         });
         Self { geometry: Arc::new(builder.build().unwrap()), groups }
-    }
-}
-
-/// One call.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Map { group: usize, page: (u32, u32), block: (u32, u32) },
-    Unmap { group: usize, page: u32 },
-    Stage,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    // Ids and rows reach past the ends; most rows begin a part.
-    let row = || prop_oneof![8 => (0_u32..5).prop_map(|part| part * 2), 1 => 0_u32..10, 1 => Just(u32::MAX)];
-    let (page, block) = (0..=Two::PAGES, 0..=Two::BLOCKS);
-    prop_oneof![
-        6 => (0_usize..2, (page.clone(), row()), (block, row()))
-            .prop_map(|(group, page, block)| Step::Map { group, page, block }),
-        2 => (0_usize..2, page).prop_map(|(group, page)| Step::Unmap { group, page }),
-        1 => Just(Step::Stage),
-    ]
-}
-
-/// The plain model, in rows: where the first row of each mapped part of a page is mirrored.
-#[derive(Default)]
-struct Model {
-    /// Group, page and part, to block and part.
-    map: HashMap<(usize, u32, u32), (u32, u32)>,
-    /// Entries changed since the last staging.
-    changed: BTreeMap<u32, i32>,
-}
-
-impl Model {
-    /// Rows of a part.
-    fn rows(group: usize) -> u32 {
-        let (block, page) = Two::ROWS[group];
-        block.min(page)
-    }
-
-    /// Parts of a block and of a page.
-    fn parts(group: usize) -> (u32, u32) {
-        let (block, page) = Two::ROWS[group];
-        (block / Self::rows(group), page / Self::rows(group))
-    }
-
-    fn entry(group: usize, page: u32, part: u32) -> u32 {
-        // The first group's pages have one part each.
-        let first = if group == 0 { 0 } else { Two::PAGES };
-        first + page * Self::parts(group).1 + part
-    }
-
-    fn note(&mut self, changes: &[(u32, i32)], capacity: u32) -> bool {
-        let new = changes.iter().filter(|(entry, _)| !self.changed.contains_key(entry)).count();
-        let room = self.changed.len() + new <= capacity as usize;
-        if room {
-            self.changed.extend(changes.iter().copied());
-        }
-        room
-    }
-
-    fn map(&mut self, group: usize, page: (u32, u32), block: (u32, u32), capacity: u32) -> bool {
-        let (block_rows, page_rows) = Two::ROWS[group];
-        let rows = Self::rows(group);
-        let inside = page.0 < Two::PAGES
-            && page.1 < page_rows
-            && page.1.is_multiple_of(rows)
-            && block.0 < Two::BLOCKS
-            && block.1 < block_rows
-            && block.1.is_multiple_of(rows);
-        let (page_part, block_part) = (page.1 / rows, block.1 / rows);
-        let taken = self.map.iter().any(|(&(other, p, part), &(b, other_part))| {
-            let foreign = other != group && (p == page.0 || b == block.0);
-            let own = other == group
-                && ((p, part) == (page.0, page_part) || (b, other_part) == (block.0, block_part));
-            foreign || own
-        });
-        let value = || (block.0 * Self::parts(group).0 + block_part) as i32;
-        let fits =
-            inside && !taken && self.note(&[(Self::entry(group, page.0, page_part), value())], capacity);
-        if fits {
-            self.map.insert((group, page.0, page_part), (block.0, block_part));
-        }
-        fits
-    }
-
-    fn unmap(&mut self, group: usize, page: u32, capacity: u32) -> bool {
-        if page >= Two::PAGES {
-            return false;
-        }
-        let parts: Vec<u32> =
-            (0..Self::parts(group).1).filter(|&part| self.map.contains_key(&(group, page, part))).collect();
-        let changes: Vec<_> = parts.iter().map(|&part| (Self::entry(group, page, part), -1)).collect();
-        let fits = self.note(&changes, capacity);
-        if fits {
-            for part in parts {
-                self.map.remove(&(group, page, part));
-            }
-        }
-        fits
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
-    #[test]
-    fn the_page_map_of_parts_agrees_with_a_plain_map(
-        steps in prop::collection::vec(step(), 0..60), capacity in 0_u32..12,
-    ) {
-        let two = Two::new();
-        let mut plan = MirrorPlan::new(Arc::clone(&two.geometry), RowCapacity { jobs: 0, changes: capacity }).unwrap();
-        let mut model = Model::default();
-        let mut device = BTreeMap::new();
-        for step in steps {
-            match step {
-                Step::Map { group, page, block } => {
-                    let rows = |(id, row): (u32, u32)| (id, Rows::new(row));
-                    let ((page_id, page_row), (block_id, block_row)) = (rows(page), rows(block));
-                    let found = plan.page_map_mut().map_rows(
-                        two.groups[group],
-                        (PageId::new(page_id), page_row),
-                        (HostBlockId::new(block_id), block_row),
-                    );
-                    prop_assert_eq!(found.is_ok(), model.map(group, page, block, capacity), "{:?}", found);
-                }
-                Step::Unmap { group, page } => {
-                    let found = plan.page_map_mut().unmap(two.groups[group], PageId::new(page));
-                    prop_assert_eq!(found.is_ok(), model.unmap(group, page, capacity), "{:?}", found);
-                }
-                Step::Stage => {
-                    plan.staged();
-                    device.append(&mut model.changed);
-                }
-            }
-            let pending = changes(&encoded(&plan));
-            let once: BTreeMap<u32, i32> = pending.iter().copied().collect();
-            prop_assert_eq!(once.len(), pending.len(), "an entry twice");
-            prop_assert_eq!(&once, &model.changed);
-            for (group, key) in two.groups.into_iter().enumerate() {
-                for page in 0..=Two::PAGES {
-                    let block = plan.page_map().block_of(key, PageId::new(page)).map(HostBlockId::get);
-                    prop_assert_eq!(block, model.map.get(&(group, page, 0)).map(|&(block, _)| block));
-                }
-            }
-        }
-        // After a last staging the device holds exactly the map.
-        plan.staged();
-        device.append(&mut model.changed);
-        device.retain(|_, part| *part >= 0);
-        let expected: BTreeMap<u32, i32> = model
-            .map
-            .iter()
-            .map(|(&(group, page, part), &(block, block_part))| {
-                let part_of_block = block * Model::parts(group).0 + block_part;
-                (Model::entry(group, page, part), part_of_block as i32)
-            })
-            .collect();
-        prop_assert_eq!(&device, &expected);
-        let held: Vec<i32> = (0..two.geometry.map_entries()).map(|entry| device.get(&entry).copied().unwrap_or(-1)).collect();
-        prop_assert_eq!(plan.maps(), &held[..]);
     }
 }
 

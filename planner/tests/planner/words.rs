@@ -6,8 +6,8 @@ use pagelift_planner::plan::{MirrorPlan, PlanCapacity, RowBinding, RowCapacity, 
 use pagelift_planner::quantity::{Bytes, Rows, Tokens};
 use serde_json::json;
 
-use crate::support::fixed::{Three, hybrid, import, prompt};
-use crate::support::{hosts, pages};
+use crate::fixed::{Three, hybrid, import, prompt};
+use pagelift_cases::{hosts, pages};
 
 #[test]
 fn a_restore_plan_reads_well_and_serialises() {

@@ -10,11 +10,11 @@ use pagelift_planner::layout::{GdnShape, PagedLayout, PleShape, RingLayout, Segm
 use pagelift_planner::plan::{Plan as _, PlanCapacity, RestorePlan, TailRows};
 use pagelift_planner::quantity::Tokens;
 
-use crate::support::decode::{checked_moves, header};
-use crate::support::fixed::{
+use crate::fixed::{
     DEVICE, HOST, One, blocks_outermost, hybrid, import, layers_outermost, paged, pool, prompt,
 };
-use crate::support::{bytes, encoded, hosts, pages};
+use pagelift_cases::decode::{checked_moves, header};
+use pagelift_cases::{bytes, encoded, hosts, pages};
 
 fn blocks(span: PromptSpan, block: u64) -> BlockSpan {
     span.in_blocks_of(Tokens::new(block)).unwrap()
