@@ -1,8 +1,10 @@
 //! The command line.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use pagelift::backends::Choice;
 use pagelift::plan::TailRows;
 
@@ -10,7 +12,7 @@ use crate::manifest::Memory;
 
 /// Restores imported KV-cache pages, and proves every byte.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(name = "pagelift", version, about = "Restores imported KV-cache pages, and proves every byte")]
 #[command(
     after_help = "Exit codes: 0 done, 1 a byte was wrong or a step failed, 2 wrong usage or manifest, 3 this \
                         machine or build cannot do it."
@@ -35,8 +37,12 @@ pub enum Command {
     Gather(Gather),
     /// List the layouts that a manifest may name, or describe one.
     Layouts(Layouts),
-    /// Say what this build and this machine can do.
+    /// Say what this build and this machine can do, and what to do next.
     Doctor(Doctor),
+    /// Print completions for a shell.
+    Completions(Completions),
+    /// Print a manual page: `pagelift man | man -l -`.
+    Man(Man),
 }
 
 /// Arguments of `restore`.
@@ -51,10 +57,10 @@ pub struct Restore {
     #[arg(long, value_enum, default_value_t = Mode::Whole)]
     pub mode: Mode,
     /// Tokens to generate after the restore; the first replays the prompt's last one.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_TOKENS))]
     pub generate: u32,
     /// What the random bytes follow from.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
     /// Print one JSON object instead of a table.
     #[arg(long)]
@@ -73,7 +79,7 @@ pub struct Digest {
     #[arg(long, value_enum, default_value_t = Mode::Whole)]
     pub mode: Mode,
     /// What the random bytes follow from.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
     /// Print one JSON object instead of a table.
     #[arg(long)]
@@ -92,16 +98,16 @@ pub struct Gather {
     #[arg(long, value_enum, default_value_t = Source::Host)]
     pub from: Source,
     /// Gather so many blocks of each group, at most a pool's share; 8 where neither this nor --rows is given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_GATHERED))]
     pub blocks: Option<u32>,
     /// Gather rows by lists of so many entries; 100 where neither this nor --blocks is given.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_GATHERED))]
     pub rows: Option<u32>,
     /// What runs the kernels.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
     /// What the random bytes and indices follow from.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
     /// Print one JSON object instead of tables.
     #[arg(long)]
@@ -155,12 +161,50 @@ pub struct Layouts {
 /// Arguments of `doctor`.
 #[derive(Debug, ClapArgs)]
 pub struct Doctor {
+    /// Imports of which to say whether they fit in this machine's memory.
+    pub manifests: Vec<PathBuf>,
     /// What would run the kernels.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, ClapArgs)]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(Debug, ClapArgs)]
+pub struct Man {
+    /// The command to print the page of; without it, that of the program.
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(COMMANDS))]
+    pub command: Option<String>,
+}
+
+/// Commands that have a manual page.
+pub const COMMANDS: [&str; 8] =
+    ["restore", "plan", "digest", "gather", "layouts", "doctor", "completions", "man"];
+
+/// The most tokens that are generated: each has a step or a part of one, and rows of its own.
+const MOST_TOKENS: u64 = 1 << 20;
+/// The most blocks, or rows, that are gathered.
+const MOST_GATHERED: u64 = 1 << 20;
+/// The largest seed: every reader of JSON holds it exactly.
+const MOST_SEED: u64 = (1 << 53) - 1;
+
+/// Reads a whole number of this range.
+fn whole<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+    }
 }
 
 /// What runs the kernels.
@@ -170,7 +214,7 @@ pub enum Backend {
     Auto,
     /// The CPU.
     Cpu,
-    /// An NVIDIA GPU.
+    /// An NVIDIA GPU: not in this build.
     Cuda,
 }
 

@@ -1,16 +1,42 @@
-//! What this build and this machine can do.
+//! What this build and this machine can do, and what to do next.
+
+use std::path::PathBuf;
 
 use comfy_table::{Table, presets};
 use pagelift::backends::{Backend, open};
 use serde::Serialize;
 
-use crate::{Failure, args, exit, report, restore};
+use crate::manifest::Draft;
+use crate::restore::RestoreError;
+use crate::{Failure, args, exit, report, restore, text};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: &'static str,
     found: String,
+}
+
+/// Whether a manifest fits in this machine's memory.
+#[derive(Debug, Serialize)]
+struct Fit {
+    /// Its file.
+    manifest: String,
+    /// Bytes that a run of it takes.
+    needed_memory: u64,
+    /// Whether they are available; `None` where the system does not say what is.
+    fits: Option<bool>,
+}
+
+/// What it comes to.
+#[derive(Debug, Serialize)]
+struct Verdict {
+    /// Whether this build and machine can run what was asked about.
+    ready: bool,
+    /// In words.
+    summary: String,
+    /// What to do next.
+    next: String,
 }
 
 /// What `doctor` found.
@@ -22,6 +48,8 @@ struct Findings {
     processors: usize,
     available_memory: Option<u64>,
     findings: Vec<Finding>,
+    manifests: Vec<Fit>,
+    verdict: Verdict,
 }
 
 /// `pagelift doctor`.
@@ -40,21 +68,104 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
         finding("CUDA", "not in this build".into()),
         finding("kernels", "embedded as PTX for sm_80 and sm_90; the same source runs on the CPU".into()),
     ];
+    let manifests =
+        args.manifests.iter().map(|path| fit(path, available_memory)).collect::<Result<Vec<_>, _>>()?;
     let found = Findings {
         version: env!("CARGO_PKG_VERSION"),
         backend: opened.backend.name(),
         backend_reason: opened.reason,
         processors,
         available_memory,
+        verdict: verdict(opened.backend.name(), available_memory, &manifests),
         findings,
+        manifests,
     };
     if args.json {
-        return report::print_json(&found);
+        report::print_json(&found)?
+    } else {
+        print(&found)?
     }
+    if found.verdict.ready {
+        return Ok(());
+    }
+    Err(Failure { message: found.verdict.summary, code: exit::UNABLE })
+}
+
+/// Looks at a manifest, and not at its pools.
+fn fit(path: &PathBuf, available: Option<u64>) -> Result<Fit, Failure> {
+    let draft = Draft::load(path).map_err(RestoreError::from)?;
+    let needed_memory = restore::needed_memory(draft.footprint());
+    let fits = available.map(|available| needed_memory <= available);
+    Ok(Fit { manifest: text::path(path), needed_memory, fits })
+}
+
+/// What the findings come to.
+fn verdict(backend: &str, available: Option<u64>, manifests: &[Fit]) -> Verdict {
+    let too_large: Vec<String> =
+        manifests.iter().filter(|fit| fit.fits == Some(false)).map(|fit| fit.manifest.clone()).collect();
+    let ready = too_large.is_empty();
+    let room = match available {
+        Some(bytes) => format!("imports of up to {}", report::bytes(bytes)),
+        None => "imports of a size that the system does not tell".to_owned(),
+    };
+    let summary = match (ready, manifests.len()) {
+        (false, _) => format!("too little memory for {}", text::names(&too_large)),
+        (true, 0) => format!("ready to run {room} on {backend}"),
+        (true, _) => format!("ready to run all of these on {backend}"),
+    };
+    let first = manifests.iter().find(|fit| fit.fits != Some(false));
+    let next = match (ready, first) {
+        (false, _) => "give the pools fewer blocks, or look at the import by `pagelift plan MANIFEST`".into(),
+        (true, Some(fit)) => format!("pagelift restore {}", fit.manifest),
+        (true, None) => "pagelift restore MANIFEST; `pagelift doctor MANIFEST` says whether one fits".into(),
+    };
+    Verdict { ready, summary, next }
+}
+
+/// Prints findings for a person.
+fn print(found: &Findings) -> Result<(), Failure> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["pagelift", found.version]);
     for finding in &found.findings {
         table.add_row([finding.what, &finding.found]);
     }
+    for Fit { manifest, needed_memory, fits } in &found.manifests {
+        let fits = match fits {
+            Some(true) => "fits",
+            Some(false) => "does not fit",
+            None => "may fit",
+        };
+        table.add_row([manifest.as_str(), &format!("takes {}: {fits}", report::bytes(*needed_memory))]);
+    }
+    table.add_row(["verdict", &found.verdict.summary]);
+    table.add_row(["next", &found.verdict.next]);
     report::say(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fit, verdict};
+
+    fn fit(needed_memory: u64, available: u64) -> Fit {
+        Fit {
+            manifest: format!("{needed_memory}.json"),
+            needed_memory,
+            fits: Some(needed_memory <= available),
+        }
+    }
+
+    #[test]
+    fn one_manifest_that_does_not_fit_decides() {
+        let found = verdict("cpu", Some(10), &[fit(10, 10), fit(11, 10)]);
+        assert!(!found.ready && found.summary.contains("`11.json`") && !found.summary.contains("`10.json`"));
+        let found = verdict("cpu", Some(10), &[fit(3, 10), fit(10, 10)]);
+        assert!(found.ready && found.next == "pagelift restore 3.json", "{}", found.next);
+    }
+
+    #[test]
+    fn without_manifests_the_memory_is_said() {
+        let found = verdict("cpu", Some(3 << 30), &[]);
+        assert!(found.ready && found.summary.contains("3.00 GiB on cpu"), "{}", found.summary);
+        assert!(verdict("cpu", None, &[]).ready);
+    }
 }

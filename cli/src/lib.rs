@@ -10,6 +10,7 @@
 //! | `digest` | do both sides hold the same rows? |
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
+//! | `shell` | what do a shell's completion and a manual page say? |
 //! | `args`, `progress`, `report`, `text` | how does a person or a program talk to it? |
 //! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ mod reference;
 pub mod rehearse;
 mod report;
 mod restore;
+mod shell;
 mod text;
 
 use std::process::ExitCode;
@@ -48,6 +50,8 @@ pub fn main() -> ExitCode {
         Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),
+        Command::Completions(command) => shell::completions(command),
+        Command::Man(command) => shell::man(command),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

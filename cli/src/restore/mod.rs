@@ -212,13 +212,18 @@ pub fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
 
 /// Refuses a manifest that this machine has no memory for, before the system kills the process.
 pub fn check_memory(footprint: Footprint) -> Result<(), RestoreError> {
-    // Each thread compares a page at a time with one of its own.
-    let images = footprint.largest_page.saturating_mul(rayon::current_num_threads() as u64);
-    let needed = footprint.total().saturating_add(images);
+    let needed = needed_memory(footprint);
     match available_memory() {
         Some(available) if needed > available => Err(RestoreError::TooLittleMemory { needed, available }),
         _ => Ok(()),
     }
+}
+
+/// What a run takes on this machine.
+pub fn needed_memory(footprint: Footprint) -> u64 {
+    // Each thread compares a page at a time with one of its own.
+    let images = footprint.largest_page.saturating_mul(rayon::current_num_threads() as u64);
+    footprint.total().saturating_add(images)
 }
 
 /// What the system says is available, where it says so.

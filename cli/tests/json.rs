@@ -1,0 +1,90 @@
+//! What `--json` prints is what docs/json.md says, field by field.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use support::{json, manifests, small};
+
+/// The names in backquotes of a text.
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The documented fields, by heading: those of the first table, and of each later one.
+fn documented() -> BTreeMap<String, Vec<BTreeSet<String>>> {
+    let text = std::fs::read_to_string(manifests().join("../docs/json.md")).unwrap();
+    let mut sections = BTreeMap::new();
+    for section in text.split("\n## ").skip(1) {
+        let (heading, body) = section.split_once('\n').unwrap();
+        let mut tables: Vec<BTreeSet<String>> = Vec::new();
+        for line in body.lines() {
+            if line.starts_with("| field ") {
+                tables.push(BTreeSet::new());
+            } else if line.starts_with("| `") {
+                let column = line.split('|').nth(1).unwrap();
+                tables.last_mut().unwrap().extend(quoted(column));
+            }
+        }
+        sections.insert(heading.to_owned(), tables);
+    }
+    sections
+}
+
+fn keys(object: &Value) -> BTreeSet<String> {
+    object.as_object().unwrap().keys().cloned().collect()
+}
+
+#[test]
+fn every_field_is_documented_and_every_documented_field_is_there() {
+    let documented = documented();
+    let hybrid = small("hybrid.json");
+    let run = |arguments: &[&str]| {
+        let object = json(&[arguments, &["--json"]].concat());
+        assert_eq!(keys(&object), documented[arguments[0]][0], "{arguments:?}");
+        object
+    };
+    run(&["restore", &hybrid, "--generate", "20"]);
+    let plan = run(&["plan", &hybrid]);
+    for group in plan["groups"].as_array().unwrap() {
+        assert_eq!(keys(group), documented["plan"][1]);
+    }
+    run(&["gather", &hybrid]);
+    run(&["digest", &hybrid]);
+    let layouts = run(&["layouts"]);
+    for layout in layouts["layouts"].as_array().unwrap() {
+        assert_eq!(keys(layout), documented["layouts"][1]);
+    }
+    run(&["doctor", &hybrid]);
+    assert_eq!(documented.len(), 6);
+}
+
+/// Items of lists have the fields that the text beside the list names.
+#[test]
+fn items_of_lists_have_the_fields_that_are_said() {
+    let text = std::fs::read_to_string(manifests().join("../docs/json.md")).unwrap();
+    let hybrid = small("hybrid.json");
+    let lists = [
+        (vec!["gather", &hybrid], "blocks"),
+        (vec!["gather", &hybrid], "rows"),
+        (vec!["digest", &hybrid], "groups"),
+        (vec!["doctor", &hybrid], "findings"),
+        (vec!["doctor", &hybrid], "manifests"),
+    ];
+    for (arguments, list) in lists {
+        let section = text.split("\n## ").find(|section| section.starts_with(arguments[0])).unwrap();
+        let line = section.lines().find(|line| line.starts_with(&format!("| `{list}` "))).unwrap();
+        let said = quoted(line.split('|').nth(2).unwrap());
+        let object = json(&[&arguments[..], &["--json"]].concat());
+        for item in object[list].as_array().unwrap() {
+            let missing: Vec<String> = keys(item).difference(&said).cloned().collect();
+            assert!(missing.is_empty(), "{arguments:?} {list}: {missing:?} in {line}");
+        }
+    }
+    let doctor = json(&["doctor", "--json"]);
+    assert_eq!(keys(&doctor["verdict"]), ["next", "ready", "summary"].map(str::to_owned).into());
+}
