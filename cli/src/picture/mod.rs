@@ -118,7 +118,7 @@ fn header(svg: &mut Svg, e: &Explanation) {
         grouped(e.block_tokens),
         grouped(e.resume_at),
         grouped(e.tail_page.into()),
-        words::count(e.tail_rows, "imported row"),
+        words::count(e.tail_rows, "imported token"),
     );
     line(svg, "lead", 58.0, &imported);
     let lifted = match e.launches {

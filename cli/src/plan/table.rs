@@ -23,7 +23,7 @@ pub fn print(explanation: &Explanation) -> Result<(), Failure> {
         "host blocks",
         format!("{} of {} tokens: {} slots, {} holes", e.host_blocks, e.block_tokens, e.capacity, e.holes),
     );
-    row("writable page", format!("page {} with {} imported rows", e.tail_page, e.tail_rows));
+    row("writable page", format!("page {} with {} imported tokens", e.tail_page, e.tail_rows));
     row(
         "lift",
         format!(
