@@ -57,11 +57,11 @@ impl Places {
     /// # Errors
     /// Where the pools have more blocks than is kept track of.
     pub fn new(geometry: &Geometry) -> Result<Self, PlanError> {
+        let blocks = geometry.pools.iter().map(|pool| u64::from(pool.blocks()));
+        check_most("blocks of all pools", blocks.fold(0, u64::saturating_add), MOST_BLOCKS)?;
         let mut end = 0_u32;
         let mut pools = room("pools", geometry.pools.len().try_into().unwrap_or(u64::MAX))?;
         for pool in &geometry.pools {
-            let blocks = u64::from(end).saturating_add(pool.blocks().into());
-            check_most("blocks of all pools", blocks, MOST_BLOCKS)?;
             let first = end;
             end = end.saturating_add(pool.blocks());
             pools.push(first..end);
