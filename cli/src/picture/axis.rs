@@ -7,7 +7,7 @@ const BEFORE: u64 = 2;
 const AFTER: u64 = 3;
 const MOST: u64 = BEFORE + AFTER + 1;
 /// Width of the break.
-const BREAK: f64 = 70.0;
+const BREAK: f64 = 80.0;
 /// The widest block.
 const WIDEST: f64 = 420.0;
 
@@ -86,10 +86,10 @@ mod tests {
         assert_eq!(short.span(&(16..24)), Some((130.0, 190.0)));
         assert_eq!((short.gap(), short.at(79), short.at(80)), (None, Some(602.5), None));
 
-        let long = Axis::new(0.0, 570.0, 64, 501);
+        let long = Axis::new(0.0, 580.0, 64, 501);
         assert_eq!(long.span(&(64..128)), Some((100.0, 200.0)));
-        assert_eq!(long.gap(), Some((200.0, 270.0)));
-        assert_eq!(long.span(&(498 * 64..499 * 64)), Some((270.0, 370.0)));
+        assert_eq!(long.gap(), Some((200.0, 280.0)));
+        assert_eq!(long.span(&(498 * 64..499 * 64)), Some((280.0, 380.0)));
         assert_eq!((long.span(&(128..192)), long.span(&(64..192))), (None, None));
         let borders: Vec<u64> = long.borders().into_iter().map(|(token, _)| token / 64).collect();
         assert_eq!(borders, vec![0, 1, 2, 498, 499, 500, 501]);

@@ -124,10 +124,10 @@ fn header(svg: &mut Svg, e: &Explanation) {
     let lifted = match e.launches {
         0 => "Nothing is lifted.".to_owned(),
         _ => format!(
-            "One launch lifts {} in {} and {} units, from a job table of {} (mode {}).",
+            "One launch lifts {} in {} and {}, from a job table of {} (mode {}).",
             report::bytes(e.bytes),
             words::count(e.jobs as u64, "job"),
-            grouped(e.units.into()),
+            words::count(e.units.into(), "unit"),
             report::bytes(e.table_bytes as u64),
             e.mode
         ),
@@ -165,7 +165,7 @@ fn about(svg: &mut Svg, group: &Explained, y: f64) {
         let y = y + 26.0 + f64::from(row) * 16.0;
         svg.text("text", &[("class", &class), ("x", &At(MARGIN)), ("y", &At(y))], text);
     };
-    line("name", 0, &clipped(&group.name, 20));
+    line("name", 0, &clipped(&group.name, 17));
     line("quiet", 1, &words::count(group.layers.into(), "layer"));
     let (rows, segments) = words::page(group);
     line("quiet", 2, &clipped(&rows, 30));
@@ -238,7 +238,7 @@ fn legend(svg: &mut Svg, fills: &[Fill], y: f64) {
     svg.close();
     let y = y + 30.0 + LEGEND_ROW * fills.len().div_ceil(COLUMNS) as f64;
     let note = "Widths are to scale along the prompt, and inside a single page by bytes. Numbers are block and page ids \
-                in their pools, the same for every layer.";
+                in their pools, the same for every layer; in a ring, its slots.";
     svg.text("text", &[("class", &"quiet"), ("x", &At(MARGIN)), ("y", &At(y))], note);
 }
 

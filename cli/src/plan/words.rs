@@ -16,8 +16,8 @@ pub fn page(group: &Explained) -> (String, String) {
     let what = match (group.kind, group.tokens_per_row) {
         ("state", _) => "one state a request".to_owned(),
         ("ring", _) => format!("a ring of {rows} slots"),
-        (_, None | Some(1)) => format!("{rows} rows a block"),
-        (_, Some(tokens)) => format!("{rows} rows of {tokens} tokens"),
+        (_, None | Some(1)) => format!("{} a block", count(rows.into(), "row")),
+        (_, Some(tokens)) => format!("{} of {tokens} tokens", count(rows.into(), "row")),
     };
     let what = match (block, page) {
         (Some(block), Some(page)) if block != page => format!("{what}, {page} a page"),
