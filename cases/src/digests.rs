@@ -34,6 +34,26 @@ pub fn joined(jobs: Vec<Vec<Read>>) -> Vec<Rows> {
     jobs.into_iter().map(join).collect()
 }
 
+/// The digest of rows, by the formula that the kernel's documentation gives; `bytes` are those of an address.
+pub fn digest_of(rows: &Rows, mut bytes: impl FnMut(u64, u64) -> Vec<u8>) -> u64 {
+    const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+    let nth = |origin: u64, n: u64| {
+        Draw::seeded(origin.wrapping_add(n.wrapping_sub(1).wrapping_mul(GAMMA))).number()
+    };
+    let mut sum = 0_u64;
+    for (&(layer, segment, row), &(address, length)) in rows {
+        let place = u64::from(layer) << 32 | u64::from(segment);
+        let origin = nth(nth(u64::from_be_bytes(*b"pagelift"), place), u64::from(row));
+        for (index, chunk) in (0_u64..).zip(bytes(address, length).chunks(4)) {
+            let mut word = [0; 4];
+            word[..chunk.len()].copy_from_slice(chunk);
+            let term = nth(origin, index << 32 | u64::from(u32::from_le_bytes(word)));
+            sum = sum.wrapping_add(term);
+        }
+    }
+    sum
+}
+
 /// One call.
 #[derive(Clone, Debug)]
 pub struct DigestCall {
@@ -139,8 +159,9 @@ impl<'w> DigestSession<'w> {
         Self { world, plan, capacity, jobs: Vec::new(), entries: 0, bytes: 0 }
     }
 
-    /// Makes a call, and panics where it does not do what the model says.
-    pub fn call(&mut self, call: &DigestCall) {
+    /// Makes a call, and panics where it does not do what the model says. Returns the digest's number and what it is of,
+    /// where it was accepted.
+    pub fn call(&mut self, call: &DigestCall) -> Option<(DigestNumber, Rows)> {
         let side = &self.world.digested[call.side].side;
         let predicted = call.model(self.world).filter(|jobs| {
             // A list of one block needs no entries.
@@ -158,8 +179,9 @@ impl<'w> DigestSession<'w> {
                 before,
                 "{call:?} was refused, and left something"
             );
-            return;
+            return None;
         };
+        let rows = jobs.iter().flatten().map(|(name, at)| (*name, *at)).collect();
         let number =
             found.unwrap_or_else(|error| panic!("{call:?} may be planned, and was refused: {error}"));
         let listed = (call.rows / u64::from(side.rows)) as u32;
@@ -173,6 +195,14 @@ impl<'w> DigestSession<'w> {
         let first_of_call = self.jobs.len() - call.model(self.world).map_or(0, |jobs| jobs.len());
         let digests: Vec<u64> = (0..self.jobs.len()).map(|job| u64::from(job >= first_of_call)).collect();
         assert_eq!(number.of(&digests), Some((self.jobs.len() - first_of_call) as u64));
+        Some((number, rows))
+    }
+
+    /// Empties plan and model.
+    pub fn clear(&mut self) {
+        self.plan.clear();
+        self.jobs.clear();
+        (self.entries, self.bytes) = (0, 0);
     }
 
     /// Makes a call with the keys of another geometry, which must be refused.

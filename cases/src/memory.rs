@@ -83,11 +83,16 @@ impl Image {
         &mut bytes[(address - *start) as usize..]
     }
 
+    /// Some bytes.
+    pub fn read(&mut self, address: u64, bytes: u64) -> Vec<u8> {
+        self.from(address)[..bytes as usize].to_vec()
+    }
+
     /// Makes copies, one after the other.
     pub fn apply(&mut self, moves: &[Move]) {
         for &Move { to, from, bytes } in moves {
             let bytes = bytes as usize;
-            let row = from.map_or_else(|| vec![0; bytes], |from| self.from(from)[..bytes].to_vec());
+            let row = from.map_or_else(|| vec![0; bytes], |from| self.read(from, bytes as u64));
             self.from(to)[..bytes].copy_from_slice(&row);
         }
     }

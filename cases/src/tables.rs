@@ -9,6 +9,7 @@ use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::plan::{DeviceToDevice, DeviceToHost, HostToDevice, Plan, PlanCapacity, RowCapacity};
 
 use crate::arrays::{Arrays, Scratch, Target};
+use crate::digests::{DigestCall, DigestSession, digest_of};
 use crate::draw::Draw;
 use crate::ids::Free;
 use crate::memory::Pools;
@@ -61,7 +62,7 @@ pub fn cpu(threads: usize) -> &'static Cpu {
 
 /// Plays a case on this backend.
 pub fn run_on(draw: &mut Draw, backend: &impl Backend) -> Tally {
-    let kind = draw.below(8);
+    let kind = draw.below(9);
     let size = 1 + draw.small(5);
     let shape = Shape::draw(draw, &Scale::in_memory(size));
     let (world, mut pools) = Pools::new(draw, &shape, backend);
@@ -70,7 +71,8 @@ pub fn run_on(draw: &mut Draw, backend: &impl Backend) -> Tally {
         3 => pages::<DeviceToHost>(draw, backend, &world, &mut pools),
         4 => pages::<DeviceToDevice>(draw, backend, &world, &mut pools),
         5 => rows::<DeviceToDevice>(draw, backend, &world, &mut pools),
-        _ => rows::<DeviceToHost>(draw, backend, &world, &mut pools),
+        6 | 7 => rows::<DeviceToHost>(draw, backend, &world, &mut pools),
+        _ => digests(draw, backend, &world, &mut pools),
     }
 }
 
@@ -211,6 +213,36 @@ fn bind_all<'w, D: Binds>(
     all
 }
 
+/// Digest plans: the digests of whatever lies in memory, which stays as it is.
+fn digests(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut Pools) -> Tally {
+    let mut session = DigestSession::new(world, PlanCapacity { jobs: 48, list_entries: 96 });
+    let options = LauncherOptions { repeat: false, ..options(draw) };
+    let mut launcher = Launcher::bind(backend, &pools.memory, &mut session.plan, options).unwrap();
+    let mut tally = Tally::default();
+    for round in 0..3 {
+        if round > 0 && draw.is_exhausted() {
+            break;
+        }
+        session.clear();
+        let calls = (0..1 + draw.below(6)).filter_map(|_| session.call(&DigestCall::draw(draw, world)));
+        let calls: Vec<_> = calls.collect();
+        small_buffers(draw, &session.plan);
+        let ticket = launcher.stage(&pools.memory, &mut session.plan).unwrap();
+        pools.fill(draw);
+        let mut expected = pools.image();
+        launcher.launch(&mut pools.memory).unwrap();
+        assert_eq!(launcher.state(ticket), TicketState::Done(Report::default()));
+        for (number, rows) in &calls {
+            let digest = digest_of(rows, |address, bytes| expected.read(address, bytes));
+            assert_eq!(launcher.digest(ticket, *number).unwrap(), digest);
+        }
+        pools.assert_is(&expected);
+        tally.jobs += session.plan.jobs() as u64;
+        tally.compared += expected.bytes() as u64;
+    }
+    tally
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_case_without_choices_ends() {
-        for kind in 0..8 {
+        for kind in 0..9 {
             run(&mut Draw::from_bytes(&[0, 0, 0, 0, 0, kind]));
         }
     }
