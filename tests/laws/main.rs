@@ -95,7 +95,8 @@ macro_rules! laws {
                 a_smaller_plan_leaves_the_larger_one_behind, old_tickets_are_unknown, counters_add_up);
             laws!(@fixed $subject; refusals:
                 another_geometry, another_registry, a_released_region, unregistered_memory, a_larger_plan,
-                numbers_of_slots, a_backend_that_fails, a_backend_that_fails_to_digest, a_backend_that_gives_too_little);
+                numbers_of_slots, a_backend_that_fails, a_backend_that_fails_to_digest, a_backend_that_gives_too_little,
+                a_table_in_flight_is_not_rewritten);
             laws!(@fixed $subject; digest:
                 a_lifted_page_has_the_digest_of_its_block, digests_are_read_when_they_are_complete,
                 numbers_of_other_plans_are_refused, results_have_room_and_are_added_once);

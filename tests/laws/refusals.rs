@@ -1,6 +1,6 @@
 //! What is refused: with a typed error, without any effect, and without harm to what is staged before or after.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pagelift::Error;
 use pagelift::backends::{Backend, Buffer, Emulated, Shape};
 use pagelift::error::{BackendError, LaunchError, MemoryError};
-use pagelift::geometry::Memory;
+use pagelift::geometry::{Memory, Region};
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::{DigestPlan, MirrorPlan, Plan as _, PlanCapacity, RestorePlan, RowBinding};
@@ -200,7 +200,11 @@ impl<B: Backend> Backend for Failing<B> {
             Some(Call::Allocate(most)) if (1..=most).contains(&bytes) => {
                 self.inner.allocate(place, bytes - 1)
             }
-            _ => self.inner.allocate(place, bytes),
+            _ => self.inner.allocate(place, bytes).inspect(|buffer| {
+                if place == Memory::Host {
+                    HOST.with_borrow_mut(|regions| regions.push(buffer.region()));
+                }
+            }),
         }
     }
 
@@ -234,6 +238,8 @@ struct Demand<S>(S);
 
 thread_local! {
     static FAILS: Rc<Cell<Option<Call>>> = Rc::default();
+    /// What was allocated on the host.
+    static HOST: RefCell<Vec<Region>> = RefCell::default();
 }
 
 impl<S: Subject> Subject for Demand<S> {
@@ -304,6 +310,37 @@ pub fn a_backend_that_fails_to_digest<S: Subject>() {
     assert!(matches!(error, Error::Launch(LaunchError::DigestsPending { .. })), "{error}");
     launcher.launch(&mut world.memory).unwrap();
     assert_ne!(launcher.digest(ticket, number).unwrap(), 0);
+}
+
+/// Kind 15. A staged table may be read until its ticket is settled: until then nothing is written over it, also where
+/// all slots are in flight.
+pub fn a_table_in_flight_is_not_rewritten<S: Subject>() {
+    let mut it = Lifts::<Demand<S>>::new(slots(2));
+    // A launcher's last allocations are its slots: a table and an answer each.
+    let tables = HOST.with_borrow(|all| [all[all.len() - 4], all[all.len() - 2]]);
+    let held = || {
+        tables.map(|region| {
+            let start = std::ptr::with_exposed_provenance::<u8>(region.address() as usize);
+            // SAFETY: the launcher has the buffers, and is not called meanwhile.
+            unsafe { std::slice::from_raw_parts(start, region.bytes() as usize) }.to_vec()
+        })
+    };
+    let empty = held();
+    it.stage(&[one()]);
+    let first = held();
+    let own = (0..2).find(|&slot| first[slot] != empty[slot]).unwrap();
+    assert_eq!(first[1 - own], empty[1 - own]);
+    it.stage(&[two()]);
+    let both = held();
+    assert_eq!(both[own], first[own], "the first plan may still be read");
+    it.try_stage(&[one(), two()]).unwrap_err();
+    assert_eq!(held(), both, "both plans may still be read");
+    it.launch(&[two()]);
+    assert_eq!(held(), both);
+    // Now the first one will never be read, and the second has been.
+    it.stage(&[one(), two()]);
+    assert_ne!(held()[own], both[own]);
+    assert_eq!(held()[1 - own], both[1 - own]);
 }
 
 pub fn a_backend_that_gives_too_little<S: Subject>() {
