@@ -148,3 +148,47 @@ fn difference(start: u64, expected: &[u8], found: &[u8]) -> Option<String> {
     let at = expected.iter().zip(found).position(|(expected, found)| expected != found)?;
     Some(format!("{:#x}: expected {:#x}, found {:#x}", start + at as u64, expected[at], found[at]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Scale;
+    use crate::tables::cpu;
+
+    #[test]
+    fn case_25_one_wrong_byte_anywhere_is_noticed() {
+        for seed in 0..20 {
+            let mut draw = Draw::seeded(seed);
+            let shape = Shape::draw(&mut draw, &Scale::in_memory(2));
+            let (_, mut pools) = Pools::new(&mut draw, &shape, cpu(1));
+            let image = pools.image();
+            pools.assert_is(&image);
+            for id in pools.regions.clone() {
+                let bytes = pools.memory.region(id).unwrap().bytes();
+                for at in [0, bytes - 1, draw.below(bytes)] {
+                    let bit = 1 << draw.below(8);
+                    pools.memory.bytes_mut(id).unwrap()[at as usize] ^= bit;
+                    assert!(image.difference(&pools.memory, &pools.regions).is_some(), "byte {at} of {id:?}");
+                    assert!(image.differs_from(&pools.image()).is_some());
+                    pools.memory.bytes_mut(id).unwrap()[at as usize] ^= bit;
+                }
+            }
+            pools.assert_is(&image);
+        }
+    }
+
+    #[test]
+    fn case_25_regions_differ_from_each_other_and_from_what_they_were() {
+        let mut draw = Draw::seeded(1);
+        let shape = Shape::draw(&mut draw, &Scale::in_memory(3));
+        let (_, mut pools) = Pools::new(&mut draw, &shape, cpu(1));
+        let before = pools.image();
+        pools.fill(&mut draw);
+        assert!(before.difference(&pools.memory, &pools.regions).is_some());
+        let beginning = |id: &RegionId| pools.memory.bytes(*id).unwrap()[..16].to_vec();
+        let mut beginnings: Vec<Vec<u8>> = pools.regions.iter().map(beginning).collect();
+        beginnings.sort();
+        beginnings.dedup();
+        assert_eq!(beginnings.len(), pools.regions.len());
+    }
+}

@@ -217,11 +217,29 @@ fn case_06_and_24_sides_that_do_not_hold_the_same_rows() {
             PagedLayout::builder(4).segment("k", 8).segment("v", 8),
             "the list of segments is row×16B at the source and k×8B, v×8B at the destination",
         ),
+        (
+            PagedLayout::builder(4).segment("v", 16),
+            "the list of segments is row×16B at the source and v×16B at the destination",
+        ),
     ];
     for (layout, words) in layouts {
         let (mut builder, mut spec) = group_to_be();
         spec.device.as_mut().unwrap().layout = layout.build().unwrap();
         assert_eq!(builder.group(spec).unwrap_err().to_string(), format!("group `main`: {words}"));
+    }
+}
+
+#[test]
+fn case_06_k_and_v_of_the_same_width_are_told_by_their_names() {
+    let page = |segments: [&str; 2]| {
+        let [first, second] = segments;
+        PagedLayout::builder(4).segment(first, 8).segment(second, 8).build().unwrap()
+    };
+    for (on_device, fits) in [(["k", "v"], true), (["v", "k"], false), (["k", "w"], false)] {
+        let (mut builder, mut spec) = group_to_be();
+        spec.host.as_mut().unwrap().layout = page(["k", "v"]);
+        spec.device.as_mut().unwrap().layout = page(on_device);
+        assert_eq!(builder.group(spec).is_ok(), fits, "{on_device:?}");
     }
 }
 
