@@ -9,7 +9,7 @@
 //! | [`shape`], [`world`] | geometries of all kinds of group, and the address formula |
 //! | [`ids`] | which blocks a call names |
 //! | [`effect`] | what a call does, and whether it may |
-//! | [`lift`], [`pages`] | imports, gathers, zeros, spills, checkpoints: calls to page plans |
+//! | [`lift`], [`mod@pages`] | imports, gathers, zeros, spills, checkpoints: calls to page plans |
 //! | [`reserved`] | reserved imports beside a plan made from their lists |
 //! | [`rows`] | page maps and bindings: calls to row plans |
 //! | [`digests`] | calls to digest plans |
