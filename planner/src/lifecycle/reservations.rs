@@ -110,7 +110,12 @@ impl Reservations {
         check_most("imports", imports.into(), Self::MOST.into())?;
         let scratch = RestorePlan::new(Arc::clone(&geometry), each)?;
         let mut slots = room("imports", imports.into())?;
-        slots.resize_with(usize::try_from(imports).unwrap_or(0), Slot::default);
+        // As many jobs as an import usually has, one after the other in memory: steps look at them in that order.
+        let groups = u64::try_from(geometry.groups.len()).unwrap_or(u64::MAX);
+        for _ in 0..imports {
+            let prepared = Prepared::with_room(groups.min(each.jobs.into()))?;
+            slots.push(Slot { prepared, ..Slot::default() });
+        }
         let mut free = room("imports", imports.into())?;
         // The last is given away first.
         free.extend((0..imports).rev());

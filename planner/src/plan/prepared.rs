@@ -9,26 +9,31 @@ use pagelift_abi as abi;
 use super::claims::{Claim, Claims, Use};
 use super::direction::HostToDevice;
 use super::pages::{PagePlan, capacity_error, is_list, pairs_of};
+use super::room;
 use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::ImportId;
 use crate::lifecycle::Reservations;
 
 /// What one import adds. Units and block lists are counted from its first.
+///
+/// A step looks at each import once, and at thousands of them: what it looks at is in as few cache lines as can be.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     jobs: Vec<abi::PageJob>,
-    lists: Vec<abi::BlockPair>,
     units: u32,
+    /// Entries of block lists.
+    entries: u32,
     bytes: u64,
     /// A page that is written. It stands for the import.
     mark: Option<Claim>,
-    /// Apart, because a step rarely looks at it: what it does look at is to be in as few cache lines as can be.
-    claims: Box<PreparedClaims>,
+    rest: Box<Rest>,
 }
 
+/// What a step rarely looks at.
 #[derive(Debug, Default)]
-struct PreparedClaims {
+struct Rest {
+    lists: Vec<abi::BlockPair>,
     /// All rows that are read and written.
     all: Vec<(Claim, Use)>,
     /// Those that jobs do not say again: pages that arrived on the device, a page without imported rows.
@@ -44,6 +49,13 @@ pub(super) enum KeptApart {
     ByReservations(u64),
 }
 
+impl Prepared {
+    /// Nothing, with room for `jobs` jobs.
+    pub(crate) fn with_room(jobs: u64) -> Result<Self, PlanError> {
+        Ok(Self { jobs: room("jobs of imports", jobs)?, ..Self::default() })
+    }
+}
+
 impl PagePlan<HostToDevice> {
     /// Adds a reserved import: what [`PagePlan::lift`] adds, without working it out again.
     ///
@@ -56,7 +68,7 @@ impl PagePlan<HostToDevice> {
     pub fn lift_reserved(&mut self, reservations: &Reservations, import: ImportId) -> Result<(), PlanError> {
         let prepared = reservations.prepared(&self.geometry, import)?;
         self.reserve_jobs(prepared.jobs.len())?;
-        let first_entry = self.reserve_list(prepared.lists.len())?;
+        let first_entry = self.reserve_list(usize::try_from(prepared.entries).unwrap_or(usize::MAX))?;
         let units_before = self.units;
         let units = units_before.checked_add(prepared.units).ok_or_else(|| {
             let needed = u64::from(units_before).saturating_add(prepared.units.into());
@@ -80,7 +92,7 @@ impl PagePlan<HostToDevice> {
         match prepared.mark {
             Some(page) if self.kept_apart == same => claim(page, Use::Write)?,
             _ => {
-                let PreparedClaims { all, unsaid } = &*prepared.claims;
+                let Rest { all, unsaid, .. } = &*prepared.rest;
                 let claims = if self.kept_apart == same { unsaid } else { all };
                 claims.iter().try_for_each(|(rows, usage)| claim(*rows, *usage))?;
             }
@@ -92,7 +104,9 @@ impl PagePlan<HostToDevice> {
             source: if is_list(job) { first_entry.wrapping_add(job.source) } else { job.source },
             ..*job
         }));
-        self.lists.extend_from_slice(&prepared.lists);
+        if prepared.entries > 0 {
+            self.lists.extend_from_slice(&prepared.rest.lists);
+        }
         self.units = units;
         self.bytes = self.bytes.saturating_add(prepared.bytes);
         Ok(())
@@ -100,12 +114,14 @@ impl PagePlan<HostToDevice> {
 
     /// Moves all of this plan to `prepared`, whose memory is used again.
     pub(crate) fn prepare(&mut self, prepared: &mut Prepared) {
-        let PreparedClaims { all, unsaid } = &mut *prepared.claims;
+        let Rest { lists, all, unsaid } = &mut *prepared.rest;
         all.clear();
         all.extend(self.claims.used());
         prepared.jobs.clone_from(&self.jobs);
-        prepared.lists.clone_from(&self.lists);
+        lists.clone_from(&self.lists);
         (prepared.units, prepared.bytes) = (self.units, self.bytes);
+        // No more than the plan's capacity, which is 32 bits.
+        prepared.entries = u32::try_from(lists.len()).unwrap_or(u32::MAX);
 
         self.claims.clear();
         claim_jobs(&self.geometry, &self.jobs, &self.lists, &mut self.claims);
