@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use toml_edit::DocumentMut;
 use walkdir::WalkDir;
 
 /// Every function of the sources, each between two line breaks.
@@ -45,4 +46,34 @@ fn tests_that_the_documentation_names_exist() {
         found += 1;
     }
     assert!(found > 40, "only {found} names");
+}
+
+#[test]
+fn every_dependency_has_its_reason_in_the_design() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let design = fs::read_to_string(root.join("DESIGN.md")).unwrap();
+    let (_, section) = design.split_once("## Dependencies").unwrap();
+    let named: Vec<&str> = section
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" |").next())
+        .flat_map(|cell| cell.split(", "))
+        .collect();
+    let workspace: DocumentMut = fs::read_to_string(root.join("Cargo.toml")).unwrap().parse().unwrap();
+    let members = workspace["workspace"]["members"].as_array().unwrap();
+    // The fuzz targets are a workspace of their own.
+    let folders = members.iter().map(|member| member.as_str().unwrap()).chain(["fuzz"]);
+    let mut found = 0;
+    for folder in folders {
+        let text = fs::read_to_string(root.join(folder).join("Cargo.toml")).unwrap();
+        let manifest: DocumentMut = text.parse().unwrap();
+        let tables = ["dependencies", "dev-dependencies"].map(|name| manifest.get(name));
+        for (name, spec) in tables.into_iter().flatten().flat_map(|table| table.as_table().unwrap()) {
+            if name.starts_with("pagelift") || spec.get("path").is_some() {
+                continue;
+            }
+            assert!(named.contains(&name), "{folder}/Cargo.toml: DESIGN.md does not say why `{name}`");
+            found += 1;
+        }
+    }
+    assert!(found > 30, "only {found} dependencies");
 }
