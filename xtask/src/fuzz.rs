@@ -1,4 +1,4 @@
-//! Fuzzing and soaking: `cargo xtask fuzz`, `cargo xtask soak`.
+//! `cargo xtask fuzz`: all targets, one after the other, and what they found.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ const TARGETS: [(&str, u32); 3] = [("plans", 600), ("tables", 600), ("manifests"
 
 /// Arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
-pub struct FuzzArgs {
+pub struct Args {
     /// Minutes for each target.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     minutes: u64,
@@ -32,22 +32,8 @@ pub struct FuzzArgs {
     jobs: u32,
 }
 
-/// Arguments of `cargo xtask soak`.
-#[derive(clap::Args)]
-pub struct SoakArgs {
-    /// Jobs to do.
-    #[arg(long, default_value_t = 100_000)]
-    jobs: u64,
-    /// The first case.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Threads; as many as the machine has, if not said.
-    #[arg(long)]
-    threads: Option<u32>,
-}
-
 /// Fuzzes the chosen targets, one after the other.
-pub fn fuzz(workspace: &Workspace, args: &FuzzArgs) -> Result<ExitCode> {
+pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     if !process::succeeds(workspace.cargo().args(["fuzz", "--version"])) {
         bail!("cargo has no `fuzz`; install it: cargo install cargo-fuzz --locked");
     }
@@ -90,7 +76,7 @@ struct Fuzzer<'a> {
 
 impl Fuzzer<'_> {
     /// Builds and runs it; what it found is under `fuzz/artifacts`.
-    fn run(&self, args: &FuzzArgs) -> Result<Stats> {
+    fn run(&self, args: &Args) -> Result<Stats> {
         process::run(&mut self.command("build"))?;
         let seconds = args.minutes.saturating_mul(60);
         let corpus = self.folder("corpus");
@@ -212,21 +198,6 @@ fn watch(target: &str, seconds: u64, stderr: impl Read) -> (Stats, String) {
 
 /// Lines that are shown of a fuzzer that does not run.
 const LAST_LINES: usize = 20;
-
-/// Builds the soak, and runs it.
-pub fn soak(workspace: &Workspace, args: &SoakArgs) -> Result<ExitCode> {
-    let example = ["--package", "pagelift-cases", "--features", "memory", "--example", "soak"];
-    process::run(workspace.cargo().args(["build", "--release"]).args(example))?;
-    let program = workspace.target().join("release").join("examples").join("soak");
-    eprintln!("{} can be copied to another machine, and run there alone", program.display());
-    let mut soak = Command::new(&program);
-    soak.args(["--jobs", &args.jobs.to_string(), "--seed", &args.seed.to_string()]);
-    if let Some(threads) = args.threads {
-        soak.args(["--threads", &threads.to_string()]);
-    }
-    let status = soak.status().with_context(|| format!("could not start {}", program.display()))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ mod fuzz;
 mod hash;
 mod process;
 mod ptx;
+mod soak;
 mod test;
 mod tools;
 mod workspace;
@@ -32,9 +33,9 @@ enum Task {
     /// Run the benches, and show their figures; `--out FOLDER` keeps them.
     Bench(bench::Args),
     /// Fuzz planner, kernels and manifests with cargo-fuzz, and say what was found.
-    Fuzz(fuzz::FuzzArgs),
+    Fuzz(fuzz::Args),
     /// Run random plans by the CPU's kernels, and compare every byte with a reference.
-    Soak(fuzz::SoakArgs),
+    Soak(soak::Args),
     /// Build the kernels' PTX, or check what is committed.
     Ptx(ptx::Args),
     /// Install test-only tools (NVIDIA's ptxas, from PyPI) under the target folder.
@@ -56,8 +57,8 @@ fn run(task: Task) -> Result<ExitCode> {
     match task {
         Task::Test(args) => test::main(&workspace, &args),
         Task::Bench(args) => bench::main(&workspace, &args),
-        Task::Fuzz(args) => fuzz::fuzz(&workspace, &args),
-        Task::Soak(args) => fuzz::soak(&workspace, &args),
+        Task::Fuzz(args) => fuzz::main(&workspace, &args),
+        Task::Soak(args) => soak::main(&workspace, &args),
         Task::Ptx(args) => ptx::main(&workspace, &args),
         Task::Tools => tools::install(&workspace).map(|()| ExitCode::SUCCESS),
     }
