@@ -20,6 +20,11 @@ impl Free {
         Some(free.split_off(free.len().checked_sub(count)?))
     }
 
+    /// Gives blocks of a side's pool back, to be taken next.
+    pub fn give_back(&mut self, side: &SideModel, blocks: &[u32]) {
+        self.0[side.pool].extend_from_slice(blocks);
+    }
+
     /// Some blocks of a side's pool: free ones as far as there are any, and any others.
     pub fn some(&mut self, draw: &mut Draw, side: &SideModel, count: usize) -> Vec<u32> {
         let free = &mut self.0[side.pool];

@@ -122,8 +122,14 @@ pub fn run(draw: &mut Draw, world: &World) {
                 )
             }
             8 if !held.imports.is_empty() => {
-                let (id, _) = held.remove(draw.below(held.imports.len() as u64) as usize);
+                let (id, call) = held.remove(draw.below(held.imports.len() as u64) as usize);
                 reservations.release(id).unwrap();
+                // Other imports get its blocks, while the plan may still lift it.
+                for lists in &call.lists {
+                    let group = &world.groups[lists.group];
+                    free.give_back(&group.host, &lists.blocks);
+                    free.give_back(&group.device, &lists.pages);
+                }
                 assert_eq!(reservations.release(id), Err(PlanError::UnknownImport { import: id }));
                 true
             }

@@ -5,3 +5,4 @@ mod reservations;
 
 pub use page::{OpenPage, SealedPage};
 pub use reservations::Reservations;
+pub(crate) use reservations::Together;

@@ -67,6 +67,8 @@ use crate::plan::{
 pub struct Reservations {
     geometry: Arc<Geometry>,
     stamp: u64,
+    /// How many imports were released.
+    releases: u64,
     /// Who holds each block of all pools.
     holds: Vec<Hold>,
     slots: Vec<Slot>,
@@ -74,6 +76,14 @@ pub struct Reservations {
     free: Vec<u32>,
     /// Where an import is checked and worked out.
     scratch: RestorePlan,
+}
+
+/// Imports that share no page which one of them is lifted into: those of one set of reservations, while none is
+/// released. A page that was released may be another import's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Together {
+    stamp: u64,
+    releases: u64,
 }
 
 /// Who holds one block.
@@ -121,7 +131,8 @@ impl Reservations {
         free.extend((0..imports).rev());
         let blocks = scratch.claims().places().into();
         let holds = filled("blocks of all pools", Hold::default(), blocks)?;
-        Ok(Self { geometry, stamp: STAMPS.fetch_add(1, Ordering::Relaxed), holds, slots, free, scratch })
+        let stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { geometry, stamp, releases: 0, holds, slots, free, scratch })
     }
 
     /// The most imports at one time.
@@ -188,6 +199,7 @@ impl Reservations {
         let slot = slot.ok_or(unknown)?;
         give_back(&mut self.holds, &mut slot.held);
         slot.generation = slot.generation.wrapping_add(1);
+        self.releases = self.releases.wrapping_add(1);
         self.free.push(import.get());
         Ok(())
     }
@@ -199,6 +211,12 @@ impl Reservations {
             return Err(PlanError::ForeignReservations);
         }
         self.slot(import).map(|slot| &slot.prepared).ok_or(PlanError::UnknownImport { import })
+    }
+
+    /// Which imports it keeps apart now.
+    #[inline]
+    pub(crate) const fn together(&self) -> Together {
+        Together { stamp: self.stamp, releases: self.releases }
     }
 
     #[inline]

@@ -2,7 +2,8 @@
 //!
 //! Reservations keep their imports apart already. A plan that has nothing but imports of one set of reservations need
 //! not compare all their blocks again: a mark on one page of each tells an import that comes twice. What the marks stand
-//! for is claimed when something joins the plan that the reservations do not know.
+//! for is claimed when something joins the plan that the reservations do not know, or may not keep apart any more,
+//! because an import was released since.
 
 use pagelift_abi as abi;
 
@@ -13,7 +14,7 @@ use super::room;
 use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::ImportId;
-use crate::lifecycle::Reservations;
+use crate::lifecycle::{Reservations, Together};
 
 /// What one import adds. Units and block lists are counted from its first.
 ///
@@ -45,8 +46,8 @@ struct Rest {
 pub(super) enum KeptApart {
     /// The plan's claims.
     ByClaims,
-    /// The reservations with this stamp, which all jobs came from. Only marks are claimed.
-    ByReservations(u64),
+    /// Reservations: all jobs came from them, of imports that were reserved together. Only marks are claimed.
+    ByReservations(Together),
 }
 
 impl Prepared {
@@ -61,6 +62,8 @@ impl PagePlan<HostToDevice> {
     ///
     /// Its lists were checked when it was reserved. What is left to check is that it comes once, beside whatever else
     /// the plan has. The cost depends neither on layers nor, where a tail is lifted, on the length of the prompt.
+    /// Where an import was released since the plan was begun, all of the plan's blocks are compared again: it costs what
+    /// [`PagePlan::lift`] costs, until the plan is cleared.
     ///
     /// # Errors
     /// [`PlanError::UnknownImport`] where it was released, or reserved elsewhere; else as [`PagePlan::lift`]. The plan is
@@ -75,7 +78,7 @@ impl PagePlan<HostToDevice> {
             capacity_error("units", needed, u32::MAX)
         })?;
 
-        let same = KeptApart::ByReservations(import.reservations());
+        let same = KeptApart::ByReservations(reservations.together());
         if self.is_empty() && self.claims.is_empty() {
             self.kept_apart = same;
         } else if self.kept_apart != same {

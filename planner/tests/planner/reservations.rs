@@ -126,6 +126,33 @@ fn case_10_rows_that_an_import_leaves_free_are_nobody_elses() {
 }
 
 #[test]
+fn case_10_a_plan_tells_pages_of_an_import_that_was_released_since() {
+    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
+    let one = One::new(&layout, 1, 8, 8, PagedLift::All);
+    let mut reservations = reservations(&one);
+    // Six tokens, all of them lifted: two blocks, and two pages.
+    let blocks = hosts(&[0, 1]);
+    let [first, second, there] = [pages(&[3, 5]), pages(&[4, 5]), pages(&[6, 5])];
+    let lifted = |pages| [ImportGroup::new(one.group, &blocks, pages)];
+    let landed = [ImportGroup::landed(one.group, &there)];
+    let before = reservations.reserve(&import(prompt(6), &lifted(&first)), TailRows::Exact).unwrap();
+    let mut plan = one.plan();
+    plan.lift_reserved(&reservations, before).unwrap();
+    reservations.release(before).unwrap();
+
+    // Page 5 is free now, but the plan lifts into it.
+    let taken = encoded(&plan);
+    let later = reservations.reserve(&import(prompt(6), &lifted(&second)), TailRows::Exact).unwrap();
+    let twice = PlanError::WrittenTwice { group: "main".into(), block: "page 5".into(), first: 0, end: 4 };
+    assert_eq!(plan.lift_reserved(&reservations, later), Err(twice));
+    reservations.release(later).unwrap();
+    let later = reservations.reserve(&import(prompt(6), &landed), TailRows::Exact).unwrap();
+    let overlap = PlanError::Overlap { group: "main".into(), block: "page 5".into() };
+    assert_eq!(plan.lift_reserved(&reservations, later), Err(overlap));
+    assert_eq!(encoded(&plan), taken);
+}
+
+#[test]
 fn ids_are_known_where_they_were_given_and_only_while_they_last() {
     let one = one();
     let [mut ours, mut theirs] = [reservations(&one), reservations(&one)];
