@@ -88,12 +88,12 @@ impl fmt::Display for PoolId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ImportId {
     number: u32,
-    generation: u32,
+    generation: u64,
     reservations: u64,
 }
 
 impl ImportId {
-    pub(crate) const fn new(number: u32, generation: u32, reservations: u64) -> Self {
+    pub(crate) const fn new(number: u32, generation: u64, reservations: u64) -> Self {
         Self { number, generation, reservations }
     }
 
@@ -104,7 +104,7 @@ impl ImportId {
     }
 
     /// How often the number was given before.
-    pub(crate) const fn generation(self) -> u32 {
+    pub(crate) const fn generation(self) -> u64 {
         self.generation
     }
 

@@ -101,8 +101,8 @@ const ALONE: u32 = u32::MAX;
 /// Room for one import.
 #[derive(Debug, Default)]
 struct Slot {
-    /// How often the slot was given away; an import is reserved here while it is odd.
-    generation: u32,
+    /// Counts reservations and releases; an import is reserved here while it is odd.
+    generation: u64,
     prepared: Prepared,
     /// The places of all blocks that the import holds.
     held: Vec<u32>,
