@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_abi as abi;
 
-use super::pages::{PlanCapacity, capacity_error};
-use super::{Plan, PlanSummary, Staging, room, table_bytes, write_table};
+use super::jobs::{PageJobs, Piece, PlanCapacity, capacity_error};
+use super::pages::out_of_range;
+use super::{Plan, PlanSummary, Staging};
 use crate::error::PlanError;
-use crate::geometry::{DigestKey, Geometry, Kind};
+use crate::geometry::{DigestKey, Geometry, Kind, Memory, Route};
 use crate::id::{BlockId, HostBlockId, PageId};
 use crate::quantity::Bytes;
 
@@ -23,11 +24,7 @@ static FILLINGS: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub struct DigestPlan {
     geometry: Arc<Geometry>,
-    capacity: PlanCapacity,
-    jobs: Vec<abi::PageJob>,
-    lists: Vec<abi::BlockPair>,
-    units: u32,
-    bytes: u64,
+    jobs: PageJobs,
     filling: u64,
 }
 
@@ -66,24 +63,14 @@ impl DigestPlan {
     /// [`PlanError::Capacity`] where the capacity is past [`PlanCapacity::MOST`], [`PlanError::OutOfMemory`] where there
     /// is no memory for so much.
     pub fn new(geometry: Arc<Geometry>, capacity: PlanCapacity) -> Result<Self, PlanError> {
-        capacity.check()?;
-        Ok(Self {
-            jobs: room("jobs", capacity.jobs.into())?,
-            lists: room("block list entries", capacity.list_entries.into())?,
-            geometry,
-            capacity,
-            units: 0,
-            bytes: 0,
-            filling: FILLINGS.fetch_add(1, Ordering::Relaxed),
-        })
+        let jobs = PageJobs::new(capacity)?;
+        Ok(Self { geometry, jobs, filling: FILLINGS.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// Empties the plan, and keeps its memory. Numbers that it gave before are of another filling.
     pub fn clear(&mut self) {
         self.filling = FILLINGS.fetch_add(1, Ordering::Relaxed);
         self.jobs.clear();
-        self.lists.clear();
-        (self.units, self.bytes) = (0, 0);
     }
 
     /// Adds the first `rows` rows of a list of host blocks.
@@ -97,7 +84,7 @@ impl DigestPlan {
         blocks: &[HostBlockId],
         rows: u64,
     ) -> Result<DigestNumber, PlanError> {
-        self.add(side, crate::geometry::Memory::Host, blocks, rows)
+        self.add(side, Memory::Host, blocks, rows)
     }
 
     /// Adds the first `rows` rows of a list of pages.
@@ -111,13 +98,13 @@ impl DigestPlan {
         pages: &[PageId],
         rows: u64,
     ) -> Result<DigestNumber, PlanError> {
-        self.add(side, crate::geometry::Memory::Device, pages, rows)
+        self.add(side, Memory::Device, pages, rows)
     }
 
     fn add<K: Kind, B: BlockId>(
         &mut self,
         key: DigestKey<K>,
-        memory: crate::geometry::Memory,
+        memory: Memory,
         blocks: &[B],
         rows: u64,
     ) -> Result<DigestNumber, PlanError> {
@@ -142,79 +129,37 @@ impl DigestPlan {
         if u32::try_from(rows).is_err() {
             return Err(capacity_error("rows of one digest", rows, u32::MAX));
         }
-        let pool = geometry.pool(side.pool);
-        let limit = pool.map_or(0, |pool| pool.blocks());
         let used = usize::try_from(needed).unwrap_or(usize::MAX);
+        let limit = geometry.pool(side.pool).map_or(0, |pool| pool.blocks());
         if let Some(bad) = blocks.iter().take(used).find(|block| block.raw() >= limit) {
-            let pool = pool.map_or_else(|| Arc::from("?"), |pool| pool.spec.name.clone());
-            return Err(PlanError::OutOfRange { group, pool, block: bad.to_string(), blocks: limit });
+            return Err(out_of_range(&geometry, side, bad.raw()));
         }
-        let mark = (self.jobs.len(), self.lists.len(), self.units, self.bytes);
+        let mark = self.jobs.mark();
+        let first = self.jobs.jobs.len();
         let full = usize::try_from(full).unwrap_or(usize::MAX);
         let rest = u32::try_from(rest).unwrap_or(0);
         let whole = blocks.get(..full).unwrap_or_default();
         let last = blocks.get(full..full.saturating_add(usize::from(rest > 0))).unwrap_or_default();
         let first_of_last = u32::try_from(rows.saturating_sub(u64::from(rest))).unwrap_or(u32::MAX);
-        let added = self
-            .push(index, whole, 0, way.source_rows)
-            .and_then(|()| self.push(index, last, first_of_last, rest));
-        if let Err(error) = added {
-            self.jobs.truncate(mark.0);
-            self.lists.truncate(mark.1);
-            (self.units, self.bytes) = (mark.2, mark.3);
-            return Err(error);
-        }
-        self.bytes = self.bytes.saturating_add(way.row_bytes.saturating_mul(rows));
+        self.push((index, way), whole, 0, way.source_rows)
+            .and_then(|()| self.push((index, way), last, first_of_last, rest))
+            .inspect_err(|_| self.jobs.rewind(mark))?;
         let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let jobs = small(self.jobs.len().saturating_sub(mark.0));
-        Ok(DigestNumber { filling: self.filling, first: small(mark.0), jobs })
+        let jobs = small(self.jobs.jobs.len().saturating_sub(first));
+        Ok(DigestNumber { filling: self.filling, first: small(first), jobs })
     }
 
     /// Adds one job: `rows` rows of each block, which are rows `first_row ..` of the whole.
     fn push<B: BlockId>(
         &mut self,
-        route: u32,
+        way: (u32, Route),
         blocks: &[B],
         first_row: u32,
         rows: u32,
     ) -> Result<(), PlanError> {
-        if blocks.is_empty() {
-            return Ok(());
-        }
-        if self.jobs.len() >= usize::try_from(self.capacity.jobs).unwrap_or(usize::MAX) {
-            let needed = u64::from(self.capacity.jobs).saturating_add(1);
-            return Err(capacity_error("jobs", needed, self.capacity.jobs));
-        }
-        let count = u64::try_from(blocks.len()).unwrap_or(u64::MAX);
-        let units = count.saturating_mul(super::pages::units_of_block(&self.geometry, route, rows));
-        let all = u64::from(self.units).saturating_add(units);
-        let units_before = self.units;
-        self.units = u32::try_from(all).map_err(|_| capacity_error("units", all, u32::MAX))?;
-        let (source, destination, flags) = match blocks {
-            [block] => (block.raw(), 1, 0),
-            _ => {
-                let entries = self.lists.len().saturating_add(blocks.len());
-                let needed = u64::try_from(entries).unwrap_or(u64::MAX);
-                if needed > u64::from(self.capacity.list_entries) {
-                    return Err(capacity_error("block list entries", needed, self.capacity.list_entries));
-                }
-                let first = u32::try_from(self.lists.len()).unwrap_or(u32::MAX);
-                let pair = |block: &B| abi::BlockPair { source: block.raw(), destination: 0 };
-                self.lists.extend(blocks.iter().map(pair));
-                (first, u32::try_from(blocks.len()).unwrap_or(u32::MAX), abi::job::LIST)
-            }
-        };
-        self.jobs.push(abi::PageJob {
-            route,
-            units_before,
-            source,
-            destination,
-            source_row: 0,
-            destination_row: first_row,
-            rows,
-            flags,
-        });
-        Ok(())
+        let pairs = blocks.iter().map(|block| abi::BlockPair { source: block.raw(), destination: 0 });
+        let piece = Piece { source_row: 0, destination_row: first_row, rows, zero: false };
+        self.jobs.add(&self.geometry, way, pairs, piece)
     }
 }
 
@@ -224,24 +169,24 @@ impl Plan for DigestPlan {
     }
 
     fn jobs(&self) -> usize {
-        self.jobs.len()
+        self.jobs.jobs.len()
     }
 
     /// Bytes that are read.
     fn bytes(&self) -> Option<Bytes> {
-        Some(Bytes::new(self.bytes))
+        Some(Bytes::new(self.jobs.bytes))
     }
 
     fn table_bytes(&self) -> usize {
-        table_bytes(size_of::<abi::PageJob>(), self.capacity.jobs, self.capacity.list_entries, 0)
+        self.jobs.table_bytes()
     }
 
     fn encode(&self, staging: Staging, table: &mut [u8]) -> Result<usize, PlanError> {
-        write_table(staging, self.units, &self.jobs, &self.lists, &[], table)
+        self.jobs.encode(staging, table)
     }
 
     fn sums(&self) -> u32 {
-        self.capacity.jobs
+        self.jobs.capacity()
     }
 
     fn filling(&self) -> u64 {
@@ -251,6 +196,6 @@ impl Plan for DigestPlan {
 
 impl fmt::Display for DigestPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        PlanSummary::of_pages("digest", &self.geometry, &self.jobs, self.units, self.bytes).fmt(f)
+        PlanSummary::of_pages("digest", &self.geometry, &self.jobs).fmt(f)
     }
 }

@@ -2,7 +2,8 @@
 
 use super::claims::Use;
 use super::direction::{DeviceToHost, Direction};
-use super::pages::{PagePlan, Piece};
+use super::jobs::Piece;
+use super::pages::PagePlan;
 use super::run::Rows;
 use crate::error::PlanError;
 use crate::geometry::{GroupKey, HasRows, Kind, Paged, RouteKey, State};

@@ -13,7 +13,7 @@ use pagelift_abi as abi;
 
 use super::direction::{DeviceToHost, Direction};
 use super::gather::no_route;
-use super::pages::capacity_error;
+use super::jobs::capacity_error;
 use super::run::Steps;
 use super::{MOST_BLOCKS, check_most, filled, room};
 use crate::error::PlanError;

@@ -9,7 +9,8 @@ use pagelift_abi as abi;
 
 use super::claims::{Claim, Claims, Use};
 use super::direction::HostToDevice;
-use super::pages::{PagePlan, capacity_error, is_list, pairs_of};
+use super::jobs::{PageJobs, is_list, pairs_of};
+use super::pages::PagePlan;
 use super::room;
 use crate::error::PlanError;
 use crate::geometry::Geometry;
@@ -70,13 +71,10 @@ impl PagePlan<HostToDevice> {
     /// then as it was.
     pub fn lift_reserved(&mut self, reservations: &Reservations, import: ImportId) -> Result<(), PlanError> {
         let prepared = reservations.prepared(&self.geometry, import)?;
-        self.reserve_jobs(prepared.jobs.len())?;
-        let first_entry = self.reserve_list(usize::try_from(prepared.entries).unwrap_or(usize::MAX))?;
-        let units_before = self.units;
-        let units = units_before.checked_add(prepared.units).ok_or_else(|| {
-            let needed = u64::from(units_before).saturating_add(prepared.units.into());
-            capacity_error("units", needed, u32::MAX)
-        })?;
+        self.jobs.reserve_jobs(prepared.jobs.len())?;
+        let entries = usize::try_from(prepared.entries).unwrap_or(usize::MAX);
+        let first_entry = self.jobs.reserve_list(entries)?;
+        let units = self.jobs.units_with(prepared.units.into())?;
 
         let same = KeptApart::ByReservations(reservations.together());
         if self.is_empty() && self.claims.is_empty() {
@@ -101,17 +99,18 @@ impl PagePlan<HostToDevice> {
             }
         }
 
-        self.jobs.extend(prepared.jobs.iter().map(|job| abi::PageJob {
+        let PageJobs { jobs, lists, units: units_before, bytes, .. } = &mut self.jobs;
+        jobs.extend(prepared.jobs.iter().map(|job| abi::PageJob {
             units_before: units_before.wrapping_add(job.units_before),
             // A block that is alone stands in the job itself.
             source: if is_list(job) { first_entry.wrapping_add(job.source) } else { job.source },
             ..*job
         }));
         if prepared.entries > 0 {
-            self.lists.extend_from_slice(&prepared.rest.lists);
+            lists.extend_from_slice(&prepared.rest.lists);
         }
-        self.units = units;
-        self.bytes = self.bytes.saturating_add(prepared.bytes);
+        *units_before = units;
+        *bytes = bytes.saturating_add(prepared.bytes);
         Ok(())
     }
 
@@ -120,14 +119,14 @@ impl PagePlan<HostToDevice> {
         let Rest { lists, all, unsaid } = &mut *prepared.rest;
         all.clear();
         all.extend(self.claims.used());
-        prepared.jobs.clone_from(&self.jobs);
-        lists.clone_from(&self.lists);
-        (prepared.units, prepared.bytes) = (self.units, self.bytes);
+        prepared.jobs.clone_from(&self.jobs.jobs);
+        lists.clone_from(&self.jobs.lists);
+        (prepared.units, prepared.bytes) = (self.jobs.units, self.jobs.bytes);
         // No more than the plan's capacity, which is 32 bits.
         prepared.entries = u32::try_from(lists.len()).unwrap_or(u32::MAX);
 
         self.claims.clear();
-        claim_jobs(&self.geometry, &self.jobs, &self.lists, &mut self.claims);
+        claim_jobs(&self.geometry, &self.jobs, &mut self.claims);
         unsaid.clear();
         unsaid.extend(all.iter().filter(|(claim, _)| !self.claims.contains(claim.place)).copied());
         let written = |(_, usage): &&(Claim, Use)| *usage == Use::Write;
@@ -146,17 +145,17 @@ impl<D> PagePlan<D> {
     pub(super) fn claim_all(&mut self) {
         if self.kept_apart != KeptApart::ByClaims {
             self.kept_apart = KeptApart::ByClaims;
-            claim_jobs(&self.geometry, &self.jobs, &self.lists, &mut self.claims);
+            claim_jobs(&self.geometry, &self.jobs, &mut self.claims);
         }
     }
 }
 
 /// Claims what lifting jobs read, and the whole of each page that they write: the decoder writes its other rows. Jobs of
 /// one import may share a page, and nothing else meets: so conflicts mean nothing.
-fn claim_jobs(geometry: &Geometry, jobs: &[abi::PageJob], lists: &[abi::BlockPair], claims: &mut Claims) {
-    for job in jobs {
+fn claim_jobs(geometry: &Geometry, jobs: &PageJobs, claims: &mut Claims) {
+    for job in &jobs.jobs {
         let Some(way) = geometry.way(job.route) else { continue };
-        for pair in pairs_of(job, lists) {
+        for pair in pairs_of(job, &jobs.lists) {
             let mut claim = |side: u32, block: u32, first: u32, rows: u32, usage| {
                 let Some(own) = geometry.side_at(side) else { return };
                 let Some(place) = claims.place(own.pool, block) else { return };

@@ -9,7 +9,8 @@ use pagelift_abi as abi;
 
 use super::claims::Use;
 use super::direction::Direction;
-use super::pages::{PagePlan, Piece};
+use super::jobs::Piece;
+use super::pages::PagePlan;
 use crate::error::PlanError;
 use crate::geometry::Route;
 use crate::id::BlockId;

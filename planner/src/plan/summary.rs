@@ -6,7 +6,7 @@ use std::fmt;
 use pagelift_abi as abi;
 use serde::Serialize;
 
-use super::pages::units_of_block;
+use super::jobs::{PageJobs, is_list, units_of_block};
 use crate::geometry::Geometry;
 
 /// What one launch will do.
@@ -65,17 +65,10 @@ fn group_of(geometry: &Geometry, route: u32) -> (String, u32) {
 }
 
 impl PlanSummary {
-    pub(super) fn of_pages(
-        direction: &'static str,
-        geometry: &Geometry,
-        jobs: &[abi::PageJob],
-        units: u32,
-        bytes: u64,
-    ) -> Self {
-        let jobs = jobs.iter().map(|job| {
+    pub(super) fn of_pages(direction: &'static str, geometry: &Geometry, of: &PageJobs) -> Self {
+        let jobs = of.jobs.iter().map(|job| {
             let (group, layers) = group_of(geometry, job.route);
-            let listed = job.flags & abi::job::LIST != 0;
-            let blocks = if listed { job.destination } else { 1 };
+            let blocks = if is_list(job) { job.destination } else { 1 };
             let units = units_of_block(geometry, job.route, job.rows).saturating_mul(blocks.into());
             let row_bytes = geometry.way(job.route).map_or(0, |way| way.row_bytes);
             let rows = u64::from(job.rows).saturating_mul(blocks.into());
@@ -92,7 +85,7 @@ impl PlanSummary {
                 widths: widths_of(geometry, job.route),
             }
         });
-        Self { direction, jobs: jobs.collect(), units, bytes: Some(bytes) }
+        Self { direction, jobs: jobs.collect(), units: of.units, bytes: Some(of.bytes) }
     }
 
     pub(super) fn of_rows(direction: &'static str, geometry: &Geometry, jobs: &[abi::RowJob]) -> Self {
