@@ -2,13 +2,12 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{Table, presets};
 use pagelift::backends::{Backend, open};
 use serde::Serialize;
 
 use crate::manifest::Draft;
 use crate::restore::RestoreError;
-use crate::{Failure, args, exit, report, restore, text};
+use crate::{Failure, args, exit, restore, say, text};
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -59,7 +58,7 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let available_memory = restore::available_memory();
     let memory = available_memory
-        .map_or_else(|| "the system does not say".into(), |free| report::bytes(free) + " available");
+        .map_or_else(|| "the system does not say".into(), |free| say::bytes(free) + " available");
     let finding = |what, found| Finding { what, found };
     let findings = vec![
         finding("backend", format!("{}: {}", opened.backend.name(), opened.reason)),
@@ -81,7 +80,7 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
         manifests,
     };
     if args.json {
-        report::print_json(&found)?
+        say::json(&found)?
     } else {
         print(&found)?
     }
@@ -105,7 +104,7 @@ fn verdict(backend: &str, available: Option<u64>, manifests: &[Fit]) -> Verdict 
         manifests.iter().filter(|fit| fit.fits == Some(false)).map(|fit| fit.manifest.clone()).collect();
     let ready = too_large.is_empty();
     let room = match available {
-        Some(bytes) => format!("imports of up to {}", report::bytes(bytes)),
+        Some(bytes) => format!("imports of up to {}", say::bytes(bytes)),
         None => "imports of a size that the system does not tell".to_owned(),
     };
     let summary = match (ready, manifests.len()) {
@@ -124,8 +123,7 @@ fn verdict(backend: &str, available: Option<u64>, manifests: &[Fit]) -> Verdict 
 
 /// Prints findings for a person.
 fn print(found: &Findings) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(["pagelift", found.version]);
+    let mut table = say::table(["pagelift", found.version]);
     for finding in &found.findings {
         table.add_row([finding.what, &finding.found]);
     }
@@ -135,11 +133,11 @@ fn print(found: &Findings) -> Result<(), Failure> {
             Some(false) => "does not fit",
             None => "may fit",
         };
-        table.add_row([manifest.as_str(), &format!("takes {}: {fits}", report::bytes(*needed_memory))]);
+        table.add_row([manifest.as_str(), &format!("takes {}: {fits}", say::bytes(*needed_memory))]);
     }
     table.add_row(["verdict", &found.verdict.summary]);
     table.add_row(["next", &found.verdict.next]);
-    report::say(&table)
+    say::say(&table)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
 //! | `shell` | what do a shell's completion and a manual page say? |
-//! | `args`, `progress`, `report`, `text` | how does a person or a program talk to it? |
+//! | `args`, `progress`, `say`, `text` | how does a person or a program talk to it? |
 //! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
 #![forbid(unsafe_code)]
 
@@ -26,8 +26,8 @@ mod plan;
 mod progress;
 mod reference;
 pub mod rehearse;
-mod report;
 mod restore;
+mod say;
 mod shell;
 mod text;
 
@@ -42,9 +42,7 @@ use args::{Args, Command};
 pub fn main() -> ExitCode {
     let args = Args::parse();
     let done = match &args.command {
-        Command::Restore(command) => restore::command(command).map_err(Failure::from).and_then(|report| {
-            if command.json { report::print_json(&report) } else { report::print_table(&report) }
-        }),
+        Command::Restore(command) => restore::command(command),
         Command::Digest(command) => digest::command(command),
         Command::Gather(command) => gather::command(command),
         Command::Layouts(command) => layouts::command(command),

@@ -5,7 +5,7 @@ use std::io;
 use clap::CommandFactory;
 
 use crate::args::{Args, Completions, Man};
-use crate::report::say;
+use crate::say::say;
 use crate::{Failure, exit};
 
 /// `pagelift completions`.

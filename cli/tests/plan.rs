@@ -53,7 +53,7 @@ fn a_plan_says_what_restore_does() {
                 ("capacity", "capacity"),
                 ("holes", "holes"),
                 ("tail_page", "tail_page"),
-                ("tail_rows", "tail_rows"),
+                ("tail_tokens", "tail_tokens"),
                 ("mode", "mode"),
                 ("jobs", "jobs"),
                 ("units", "units"),

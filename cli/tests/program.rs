@@ -35,7 +35,7 @@ fn restore_prints_one_json_object_with_every_field() {
         "capacity",
         "holes",
         "tail_page",
-        "tail_rows",
+        "tail_tokens",
         "groups",
         "layers",
         "jobs",

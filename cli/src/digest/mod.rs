@@ -9,12 +9,10 @@ mod keys;
 use std::sync::Arc;
 use std::time::Instant;
 
-use comfy_table::{Table, presets};
-use indicatif::HumanCount;
 use pagelift::backends::{Backend, open};
 use pagelift::geometry::Memory;
 use pagelift::id::Ticket;
-use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
+use pagelift::launcher::{Launcher, LauncherOptions};
 use pagelift::plan::{DigestNumber, DigestPlan, Plan as _, PlanCapacity};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
@@ -22,8 +20,8 @@ use thiserror::Error;
 use crate::manifest::{Draft, Family, Group, Landing, Lift, Manifest, Side, Span};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer};
-use crate::report::{self, say};
 use crate::restore::{self, Options, RestoreError, World};
+use crate::say::{self, number, say};
 use crate::{Failure, args, exit};
 use keys::Keys;
 
@@ -128,7 +126,7 @@ pub fn command(args: &args::Digest) -> Result<(), Failure> {
     let manifest = draft.assign().map_err(RestoreError::from)?;
     let mut report = run(&manifest, &opened.backend, options, Progress::new(args.json), |_| {})?;
     report.backend_reason = opened.reason;
-    if args.json { report::print_json(&report) } else { print(&report) }
+    if args.json { say::json(&report) } else { print(&report) }
 }
 
 /// Lands and lifts an import, lets `spoil` do what tests do to its memory, and digests it.
@@ -168,17 +166,14 @@ fn run<B: Backend>(
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
     let ticket = launcher.stage(&world.memory, &mut plan)?;
     launcher.launch(&mut world.memory)?;
-    let state = launcher.state(ticket);
-    if !matches!(state, TicketState::Done(_)) {
-        return Err(RestoreError::NotDone { what: "digests", state: format!("{state:?}") }.into());
-    }
+    restore::done("digests", launcher.state(ticket))?;
     let mut groups = Vec::new();
     for (group, asked) in manifest.groups().iter().zip(asked) {
         groups.push(asked.check(group, &model, &launcher, ticket)?);
     }
     Ok(Report {
         model: manifest.model().into(),
-        mode: report::mode(options.mode),
+        mode: restore::mode_name(options.mode),
         groups,
         jobs: plan.jobs(),
         bytes: plan.bytes().map_or(0, |bytes| bytes.get()),
@@ -272,9 +267,7 @@ fn first_lifted(group: &Group, device: &Side, span: &Span) -> u64 {
 
 /// Prints a report for a person.
 fn print(report: &Report) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header([
+    let mut table = say::table([
         "group",
         "imported rows",
         "where they landed",
@@ -286,9 +279,9 @@ fn print(report: &Report) -> Result<(), Failure> {
     for group in &report.groups {
         table.add_row([
             group.group.clone(),
-            HumanCount(group.imported_rows).to_string(),
+            number(group.imported_rows),
             format!("{} on the {}", group.imported, group.landing),
-            HumanCount(group.lifted_rows).to_string(),
+            number(group.lifted_rows),
             hex(group.lifted_host),
             hex(group.lifted_device),
         ]);
@@ -297,8 +290,8 @@ fn print(report: &Report) -> Result<(), Failure> {
     say(&table)?;
     say(&format!(
         "{} read in {} by one launch on {} ({}); every digest is that of an independent loop.",
-        report::bytes(report.bytes),
-        report::count(report.jobs as u64, "job"),
+        say::bytes(report.bytes),
+        say::count(report.jobs as u64, "job"),
         report.backend,
         report.backend_reason
     ))

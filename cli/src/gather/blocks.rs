@@ -6,14 +6,14 @@ use pagelift::backends::Backend;
 use pagelift::error::PlanError;
 use pagelift::geometry::{Kind, RouteKey};
 use pagelift::id::{HostBlockId, PageId};
-use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
+use pagelift::launcher::{Launcher, LauncherOptions};
 use pagelift::plan::{Direction, PagePlan, Plan as _, PlanCapacity, RestorePlan, WriteBackPlan};
 use serde::Serialize;
 
 use super::GatherError;
 use crate::manifest::{Group, Memory, Pool, Side, SplitMix64};
 use crate::reference::Model;
-use crate::restore::{AnyKey, RestoreError, World};
+use crate::restore::{self, AnyKey, World};
 
 /// A group's block gather.
 #[derive(Debug, Serialize)]
@@ -113,10 +113,7 @@ fn launch<D: Direction, B: Backend>(
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
     let ticket = launcher.stage(&world.memory, &mut plan)?;
     launcher.launch(&mut world.memory)?;
-    let state = launcher.state(ticket);
-    if !matches!(state, TicketState::Done(_)) {
-        return Err(RestoreError::NotDone { what: "gather", state: format!("{state:?}") }.into());
-    }
+    restore::done("gather", launcher.state(ticket))?;
     let expected: u64 = lists.iter().map(Lists::bytes).sum();
     let found = plan.bytes().map_or(0, |bytes| bytes.get());
     if found != expected {

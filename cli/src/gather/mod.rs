@@ -11,8 +11,6 @@ mod rows;
 
 use std::time::Instant;
 
-use comfy_table::{Table, presets};
-use indicatif::HumanCount;
 use pagelift::backends::{Backend, open};
 use pagelift::plan::{DeviceToDevice, Direction, HostToDevice};
 use serde::Serialize;
@@ -20,8 +18,8 @@ use serde::Serialize;
 use crate::manifest::{Draft, Footprint, Group, Manifest, Memory, mix};
 use crate::progress::Progress;
 use crate::reference::Model;
-use crate::report::{self, say};
 use crate::restore::{self, RestoreError, World};
+use crate::say::{self, bytes, count, number, say, table};
 use crate::{Failure, args};
 use blocks::BlocksGathered;
 pub use error::GatherError;
@@ -89,7 +87,7 @@ pub fn command(args: &args::Gather) -> Result<(), Failure> {
     let manifest = draft.assign().map_err(RestoreError::from)?;
     let mut report = run(&manifest, &opened.backend, options, Progress::new(args.json))?;
     report.backend_reason = opened.reason;
-    if args.json { report::print_json(&report) } else { print(&report) }
+    if args.json { say::json(&report) } else { print(&report) }
 }
 
 /// Gathers in the direction that is asked for.
@@ -188,21 +186,16 @@ fn chosen<'m>(manifest: &'m Manifest, options: Options<'_>) -> Result<Vec<&'m Gr
 
 /// Prints a report for a person.
 fn print(report: &Report) -> Result<(), Failure> {
-    let table = |header: [&str; 5]| {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-        table
-    };
     say(&format!("{}, gathered from the {}", report.model, report.from))?;
     if !report.blocks.is_empty() {
         let mut blocks = table(["blocks of", "from", "to", "rows", "bytes"]);
         for done in &report.blocks {
             blocks.add_row([
                 done.group.clone(),
-                report::count(done.sources as u64, "block"),
-                report::count(done.destinations as u64, "block"),
-                HumanCount(done.rows).to_string(),
-                report::bytes(done.bytes),
+                count(done.sources as u64, "block"),
+                count(done.destinations as u64, "block"),
+                number(done.rows),
+                bytes(done.bytes),
             ]);
         }
         say(&blocks)?;
@@ -213,19 +206,19 @@ fn print(report: &Report) -> Result<(), Failure> {
             rows.add_row([
                 done.group.clone(),
                 format!("{} of {} {} entries", done.count, done.entries, done.index),
-                HumanCount(done.rows).to_string(),
-                HumanCount(done.skipped).to_string(),
-                report::bytes(done.bytes),
+                number(done.rows),
+                number(done.skipped),
+                bytes(done.bytes),
             ]);
         }
         say(&rows)?;
     }
     say(&format!(
-        "{} on {} ({}); every one of {} is as an independent loop has it.",
-        if report.launches == 1 { "1 launch".into() } else { format!("{} launches", report.launches) },
+        "{} on {} ({}); every byte of {} is as an independent loop has it.",
+        count(report.launches.into(), "launch"),
         report.backend,
         report.backend_reason,
-        report::bytes(report.bytes_verified),
+        bytes(report.bytes_verified),
     ))
 }
 

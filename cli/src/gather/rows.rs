@@ -81,14 +81,10 @@ pub fn sizes<'m>(
     rows: u32,
 ) -> Result<Vec<Size<'m>>, RestoreError> {
     let (geometry, keys) = plan::geometry(manifest)?;
-    let place = match from {
-        Memory::Host => Place::Host,
-        Memory::Device => Place::Device,
-    };
     let size = |group: &&'m Group| {
         let side = group.side(from).filter(|_| has_rows(group, from))?;
         let key = *keys.get(group.index)?;
-        let segments = segments(&geometry, key, place)?;
+        let segments = segments(&geometry, key, from.into())?;
         let page = segments.iter().map(|(_, bytes)| u64::from(*bytes) * u64::from(rows)).sum();
         let tokens = key.tokens_per_row(&geometry).unwrap_or(1);
         Some(Size { group, side, rows, tokens, segments, page })

@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use indicatif::HumanCount;
-
 use super::Placed;
-use crate::plan::words;
+use crate::say::{exact_bytes, number};
 
 /// Characters of a page.
 const WIDTH: u64 = 64;
@@ -43,14 +41,14 @@ pub fn draw(segments: &[Placed], rows: u32, page_bytes: u64) -> String {
             text,
             "  {} {name:widest$}  {rows}{}, at {} to {}",
             shade(index),
-            words::exact(*row_bytes),
-            HumanCount(*start),
-            HumanCount(*end)
+            exact_bytes(*row_bytes),
+            number(*start),
+            number(*end)
         );
     }
     let used = runs.iter().map(|run| run.end).max().unwrap_or(0);
     if used < page_bytes {
-        let _ = writeln!(text, "  {PADDING} padding, at {} to {}", HumanCount(used), HumanCount(page_bytes));
+        let _ = writeln!(text, "  {PADDING} padding, at {} to {}", number(used), number(page_bytes));
     }
     text
 }

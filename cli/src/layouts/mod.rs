@@ -5,17 +5,16 @@ mod catalogue;
 
 use std::path::Path;
 
-use comfy_table::{Table, presets};
 use pagelift::geometry::Memory;
 use pagelift::layout::Segment;
 use pagelift::plan::{Plan as _, TailRows};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::manifest::{Draft, Family, Group};
+use crate::manifest::{Draft, Group};
 use crate::plan::{self, words};
-use crate::report::{self, say};
 use crate::restore::RestoreError;
+use crate::say::{self, exact_bytes, say};
 use crate::{Failure, args, exit, text};
 use catalogue::{BLOCK_TOKENS, Entry, SPECULATIVE_TOKENS};
 
@@ -93,12 +92,12 @@ pub fn command(args: &args::Layouts) -> Result<(), Failure> {
             code: exit::USAGE,
         };
         let layout = Layout::of(catalogue::find(name).ok_or_else(unknown)?)?;
-        return if args.json { report::print_json(&layout) } else { describe(&layout) };
+        return if args.json { say::json(&layout) } else { describe(&layout) };
     }
     let layouts = catalogue::all().map(Layout::of).collect::<Result<Vec<_>, _>>()?;
     if args.json {
         let (block_tokens, speculative_tokens) = (BLOCK_TOKENS, SPECULATIVE_TOKENS);
-        return report::print_json(&Layouts { block_tokens, speculative_tokens, layouts });
+        return say::json(&Layouts { block_tokens, speculative_tokens, layouts });
     }
     list(&layouts)
 }
@@ -121,16 +120,11 @@ impl Layout {
             offset: segment.offset(),
             row_stride: segment.row_stride(),
         };
-        let kind = match group.map(|group| group.shape.family) {
-            Some(Family::Ring) => "ring",
-            Some(Family::State) => "state",
-            _ => "paged",
-        };
         Ok(Self {
             name,
             from,
             about,
-            kind,
+            kind: group.map_or("", |group| group.shape.family.name()),
             tokens_per_row: explained.as_ref().and_then(|group| group.tokens_per_row),
             rows: key.and_then(|key| key.block_rows(geometry, Memory::Host)).unwrap_or(0),
             row_bytes: segments.iter().map(|segment| u64::from(segment.row_bytes())).sum(),
@@ -176,9 +170,7 @@ fn sample(layout: &str) -> Value {
 
 /// Prints the list for a person.
 fn list(layouts: &[Layout]) -> Result<(), Failure> {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(["layout", "from", "tokens a row", "segments", "bytes a row", "access"]);
+    let mut table = say::table(["layout", "from", "tokens a row", "segments", "bytes a row", "access"]);
     for layout in layouts {
         table.add_row([
             layout.name.to_owned(),
@@ -215,10 +207,10 @@ fn describe(layout: &Layout) -> Result<(), Failure> {
     };
     let row = match layout.kind {
         "state" => String::new(),
-        "ring" => format!("{} a slot: ", words::exact(layout.row_bytes)),
-        _ => format!("{} a row: ", words::exact(layout.row_bytes)),
+        "ring" => format!("{} a slot: ", exact_bytes(layout.row_bytes)),
+        _ => format!("{} a row: ", exact_bytes(layout.row_bytes)),
     };
-    say(&format!("{rows}: {} ({row}{})", words::exact(layout.page_bytes), segments(layout)))?;
+    say(&format!("{rows}: {} ({row}{})", exact_bytes(layout.page_bytes), segments(layout)))?;
     say(&bar::draw(&layout.segments, layout.rows, layout.page_bytes))?;
     if layout.fields.is_empty() {
         say(&"fields besides `kind`: none")?;

@@ -16,9 +16,14 @@ pub struct Fields<'j> {
 }
 
 /// A choice of words.
-pub trait Word: Copy + 'static {
+pub trait Word: Copy + PartialEq + 'static {
     /// The words, and what they mean.
     const WORDS: &'static [(&'static str, Self)];
+
+    /// The word for this.
+    fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, meaning)| *meaning == self).map_or("", |(word, _)| word)
+    }
 }
 
 impl<'j> Fields<'j> {

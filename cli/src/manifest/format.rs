@@ -49,10 +49,7 @@ impl Word for Memory {
 
 impl fmt::Display for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Host => "host",
-            Self::Device => "device",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -116,12 +113,7 @@ impl Word for Lift {
 
 impl fmt::Display for Lift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tail => "tail",
-            Self::All => "all",
-            Self::State => "state",
-            Self::None => "none",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -226,7 +218,7 @@ pub enum LayoutSpec {
     QsaCompressedFp8 { width: u32 },
     /// K and V of each head, as MHA and GQA models keep them.
     Dense { kv_heads: u32, head_dim: u32, element_bytes: u32, scales: Scales },
-    /// Its raw keys of the last tokens, at slot `position % slots`.
+    /// Qwen sparse attention's raw keys of the last tokens, at slot `position % slots`.
     Ring { slot_bytes: u32 },
     /// Gated delta net.
     Gdn { v_heads: u32, k_heads: u32, v_dim: u32, k_dim: u32, conv_kernel: u32 },

@@ -7,7 +7,7 @@ use super::json::Json;
 use super::limits;
 
 /// What decides the fields of a layout.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     MlaBf16,
     Fp8DsMla,

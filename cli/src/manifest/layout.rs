@@ -18,6 +18,18 @@ pub enum Family {
     State,
 }
 
+impl Family {
+    /// What the library calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tokens { .. } => "paged",
+            Self::Ring => "ring",
+            Self::State => "state",
+        }
+    }
+}
+
 /// A run of equally spaced rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {

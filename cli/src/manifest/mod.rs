@@ -37,6 +37,7 @@ mod splitmix;
 mod tests;
 
 pub use error::ManifestError;
+pub use fields::Word;
 pub use format::{HeadOrder, KvRegions, Landing, LayerOrder, LayoutSpec, Lift, Memory, PoolOrder, Scales};
 pub use group::{Group, Side};
 pub use kind::layout_kinds;

@@ -70,7 +70,7 @@ impl Span {
     }
 
     /// Imported tokens of the writable page; possibly none.
-    pub fn tail_rows(&self) -> u64 {
+    pub fn tail_tokens(&self) -> u64 {
         self.imported_tokens.saturating_sub(self.tail_page() * self.block())
     }
 }
@@ -100,7 +100,7 @@ mod tests {
         for ((prompt, block, recurrent), expected) in WORKED {
             let span = Span::new(prompt, block, recurrent);
             let found =
-                (span.received_blocks(), span.capacity(), span.holes(), span.tail_page(), span.tail_rows());
+                (span.received_blocks(), span.capacity(), span.holes(), span.tail_page(), span.tail_tokens());
             assert_eq!(found, expected, "{prompt} tokens, block {block}, recurrent {recurrent}");
             assert_eq!((span.resume_at, span.imported_tokens), (prompt - 1, prompt - u64::from(recurrent)));
         }

@@ -15,7 +15,7 @@ mod style;
 mod svg;
 
 use crate::plan::{Explained, Explanation, Planned, words};
-use crate::report;
+use crate::say::{bytes, count, number};
 use axis::Axis;
 use scene::{Fill, Lane, Strip};
 use strip::Pen;
@@ -77,7 +77,7 @@ pub fn draw(planned: &Planned<'_>, explanation: &Explanation) -> String {
             let mut pen = Pen { svg: &mut svg, axis: &axis, y };
             pen.strip(&lane.strip);
             if matches!(lane.strip, Strip::Rows { .. }) {
-                pen.resume(explanation.resume_at);
+                pen.resume(explanation.imported.resume_at);
             }
             notes(&mut svg, group, y);
             svg.close();
@@ -94,7 +94,7 @@ fn axis(lanes: &[Lane], explanation: &Explanation) -> Axis {
         Strip::Rows { host, device, .. } => host.iter().chain(device).collect(),
         Strip::Whole { .. } => Vec::new(),
     });
-    let (mut largest, mut end) = (explanation.block_tokens, explanation.prompt_tokens);
+    let (mut largest, mut end) = (explanation.imported.block_tokens, explanation.imported.prompt_tokens);
     for block in blocks {
         largest = largest.max(block.tokens.end.saturating_sub(block.tokens.start));
         end = end.max(block.tokens.end);
@@ -109,26 +109,26 @@ fn header(svg: &mut Svg, e: &Explanation) {
     };
     let class = if e.model.chars().count() <= 90 { "title" } else { "name" };
     line(svg, class, 36.0, &clipped(&e.model, 130));
-    let holes = if e.holes == 0 { "no holes".into() } else { words::count(e.holes, "hole") };
+    let holes = if e.imported.holes == 0 { "no holes".into() } else { count(e.imported.holes, "hole") };
     let imported = format!(
         "{} tokens, {} imported in {} of {} with {holes}; decoding resumes at token {}, on page {}, which has {}.",
-        grouped(e.prompt_tokens),
-        grouped(e.imported_tokens),
-        words::count(e.host_blocks.into(), "block"),
-        grouped(e.block_tokens),
-        grouped(e.resume_at),
-        grouped(e.tail_page.into()),
-        words::count(e.tail_rows, "imported token"),
+        number(e.imported.prompt_tokens),
+        number(e.imported.imported_tokens),
+        count(e.imported.host_blocks.into(), "block"),
+        number(e.imported.block_tokens),
+        number(e.imported.resume_at),
+        number(e.imported.tail_page.into()),
+        count(e.imported.tail_tokens, "imported token"),
     );
     line(svg, "lead", 58.0, &imported);
     let lifted = match e.launches {
         0 => "Nothing is lifted.".to_owned(),
         _ => format!(
             "One launch lifts {} in {} and {}, from a job table of {} (mode {}).",
-            report::bytes(e.bytes),
-            words::count(e.jobs as u64, "job"),
-            words::count(e.units.into(), "unit"),
-            report::bytes(e.table_bytes as u64),
+            bytes(e.bytes),
+            count(e.jobs as u64, "job"),
+            count(e.units.into(), "unit"),
+            bytes(e.table_bytes as u64),
             e.mode
         ),
     };
@@ -147,11 +147,11 @@ fn ruler(svg: &mut Svg, axis: &Axis, e: &Explanation) {
         svg.text(
             "text",
             &[("class", &"quiet"), ("x", &At(x)), ("y", &At(y)), ("text-anchor", &"middle")],
-            &grouped(token),
+            &number(token),
         );
     }
-    let Some(x) = axis.at(e.resume_at) else { return };
-    let label = format!("resume at {}", grouped(e.resume_at));
+    let Some(x) = axis.at(e.imported.resume_at) else { return };
+    let label = format!("resume at {}", number(e.imported.resume_at));
     svg.text(
         "text",
         &[("class", &"resume-label"), ("x", &At(x)), ("y", &At(y - 18.0)), ("text-anchor", &"middle")],
@@ -166,7 +166,7 @@ fn about(svg: &mut Svg, group: &Explained, y: f64) {
         svg.text("text", &[("class", &class), ("x", &At(MARGIN)), ("y", &At(y))], text);
     };
     line("name", 0, &clipped(&group.name, 17));
-    line("quiet", 1, &words::count(group.layers.into(), "layer"));
+    line("quiet", 1, &count(group.layers.into(), "layer"));
     let (rows, segments) = words::page(group);
     line("quiet", 2, &clipped(&rows, 30));
     let mut rest = segments.as_str();
@@ -196,10 +196,10 @@ fn notes(svg: &mut Svg, group: &Explained, y: f64) {
         rest = after;
     }
     if group.bytes > 0 {
-        line("quiet", &report::bytes(group.bytes));
+        line("quiet", &bytes(group.bytes));
     }
     if group.units > 0 {
-        let units = words::count(group.units, "unit");
+        let units = count(group.units, "unit");
         let access = if group.widths.is_empty() {
             String::new()
         } else {
@@ -252,11 +252,6 @@ fn rule(svg: &mut Svg, y: f64) {
         ("y2", &At(y)),
     ];
     svg.leaf("line", &line);
-}
-
-/// A number, its digits in groups of three.
-fn grouped(number: u64) -> String {
-    indicatif::HumanCount(number).to_string()
 }
 
 /// The text, or its beginning where it is longer than `most` characters.

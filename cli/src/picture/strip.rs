@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::axis::Axis;
 use super::scene::{Block, Fill, Page, Strip};
 use super::svg::{At, Attribute, Svg};
-use crate::plan::words;
+use crate::say;
 
 /// Height of a block, and of the space between blocks and pages.
 const BLOCK: f64 = 30.0;
@@ -81,10 +81,10 @@ impl Pen<'_> {
         let Some((_, end)) = self.axis.span(&last.tokens) else { return };
         let border = if whole { end } else { border };
         let said = |fill: Fill, count| match fill {
-            Fill::Imported | Fill::Lifted | Fill::Landed => words::count(count, "row"),
-            Fill::Hole | Fill::LiftedHole => words::count(count, "hole"),
-            Fill::Zeroed => format!("{} zeroed", words::count(count, "row")),
-            Fill::Untouched => format!("{} left alone", words::count(count, "row")),
+            Fill::Imported | Fill::Lifted | Fill::Landed => say::count(count, "row"),
+            Fill::Hole | Fill::LiftedHole => say::count(count, "hole"),
+            Fill::Zeroed => format!("{} zeroed", say::count(count, "row")),
+            Fill::Untouched => format!("{} left alone", say::count(count, "row")),
         };
         self.count(&said(*fill, rows(first.end.saturating_sub(first.start))), border, y, "end");
         if !whole {
@@ -176,7 +176,7 @@ impl Pen<'_> {
             ("y", &At(y + BLOCK / 2.0 - 2.0)),
             ("text-anchor", &"middle"),
         ];
-        self.svg.text("text", &text, &super::grouped(hidden));
+        self.svg.text("text", &text, &say::number(hidden));
         let text: [Attribute<'_>; 4] = [
             ("class", &"quiet"),
             ("x", &middle),

@@ -2,41 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pagelift::geometry::{Geometry, Group as GeometryGroup, GroupKind, Memory};
+use pagelift::geometry::{Geometry, Memory};
 use pagelift::id::Ticket;
 use pagelift::layout::Segment;
 use pagelift::plan::{JobSummary, Plan as _, Staging, TailRows};
-use pagelift::quantity::Tokens;
 use serde::Serialize;
 
 use super::Planned;
-use crate::manifest::{self, Group, Landing};
-use crate::report;
-use crate::restore::{self, AnyKey, RestoreError};
+use crate::manifest::{self, Group, Word as _};
+use crate::restore::{self, AnyKey, Imported, RestoreError};
 
 /// What an import's lift would do.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The manifest's model.
     pub model: String,
-    /// Tokens of the prompt.
-    pub prompt_tokens: u64,
-    /// Tokens imported.
-    pub imported_tokens: u64,
-    /// The first token that is computed here.
-    pub resume_at: u64,
-    /// Token slots of a block.
-    pub block_tokens: u64,
-    /// Host blocks received of a token-paged group.
-    pub host_blocks: u32,
-    /// Their token slots.
-    pub capacity: u64,
-    /// Slots of them without an imported token.
-    pub holes: u64,
-    /// The writable page's position in the request.
-    pub tail_page: u32,
-    /// Imported tokens in it.
-    pub tail_rows: u64,
+    /// Its tokens and blocks.
+    #[serde(flatten)]
+    pub imported: Imported,
     /// Which rows of the writable page are lifted.
     pub mode: &'static str,
     /// By group.
@@ -75,7 +58,7 @@ pub struct Explained {
     /// Where its blocks arrive: `host` or `gpu`.
     pub landing: &'static str,
     /// What of it is lifted: `tail`, `all`, `state` or `none`.
-    pub lift: String,
+    pub lift: &'static str,
     /// Host blocks that the import has.
     pub host_blocks: usize,
     /// Device pages that it has.
@@ -112,8 +95,6 @@ impl Explanation {
     pub fn of(planned: &Planned<'_>, mode: TailRows) -> Result<Self, RestoreError> {
         let Planned { manifest, keys, plan } = planned;
         let span = restore::span_of(manifest)?;
-        let block_tokens = Tokens::new(manifest.span().block_tokens.into());
-        let blocks = span.in_blocks_of(block_tokens).map_err(pagelift::Error::from)?;
         let summary = plan.summary();
         let groups = keys.iter().zip(manifest.groups()).filter_map(|(key, group)| {
             let mut explained = Explained::of(plan.geometry(), *key, group)?;
@@ -136,16 +117,8 @@ impl Explanation {
         };
         Ok(Self {
             model: manifest.model().into(),
-            prompt_tokens: span.prompt().get(),
-            imported_tokens: span.imported().get(),
-            resume_at: span.resume_at().get(),
-            block_tokens: block_tokens.get(),
-            host_blocks: blocks.received(),
-            capacity: blocks.capacity().get(),
-            holes: blocks.holes().get(),
-            tail_page: blocks.tail_page(),
-            tail_rows: blocks.tail_tokens().get(),
-            mode: report::mode(mode),
+            imported: Imported::of(manifest, span)?,
+            mode: restore::mode_name(mode),
             groups: groups.collect(),
             jobs: plan.jobs(),
             units: plan.units(),
@@ -172,16 +145,13 @@ impl Explained {
         let sides = [Memory::Host, Memory::Device];
         Some(Self {
             name: group.name.clone(),
-            kind: kind_name(own),
+            kind: group.shape.family.name(),
             layers: own.layers(),
             tokens_per_row: key.tokens_per_row(geometry),
             rows: sides.iter().filter_map(|m| Some((m.name(), key.block_rows(geometry, *m)?))).collect(),
             segments: segments(geometry, key),
-            landing: match group.landing {
-                Landing::Host => "host",
-                Landing::Gpu => "gpu",
-            },
-            lift: group.lift.to_string(),
+            landing: group.landing.name(),
+            lift: group.lift.name(),
             host_blocks: group.host_blocks().len(),
             device_pages: group.device_pages().len(),
             pages_lifted: 0,
@@ -238,12 +208,4 @@ fn segments(geometry: &Geometry, key: AnyKey) -> Vec<SegmentExplained> {
     let explained =
         |segment: &Segment| SegmentExplained { name: segment.name().into(), row_bytes: segment.row_bytes() };
     segments.unwrap_or_default().iter().map(explained).collect()
-}
-
-fn kind_name(group: &GeometryGroup) -> &'static str {
-    match group.kind() {
-        GroupKind::Paged => "paged",
-        GroupKind::Ring => "ring",
-        GroupKind::State => "state",
-    }
 }

@@ -11,7 +11,7 @@ use pagelift::plan::{RestorePlan, TailRows};
 
 use crate::manifest::{Draft, Manifest};
 use crate::restore::{self, AnyKey, RestoreError};
-use crate::{Failure, args, exit, picture, report, text};
+use crate::{Failure, args, exit, picture, say, text};
 pub use dry::geometry;
 pub use explain::{Explained, Explanation};
 
@@ -36,7 +36,7 @@ pub fn command(args: &args::Plan) -> Result<(), Failure> {
             code: exit::USAGE,
         })?;
     }
-    if args.json { report::print_json(&explanation) } else { table::print(&explanation) }
+    if args.json { say::json(&explanation) } else { table::print(&explanation) }
 }
 
 /// Plans the lift of a manifest's import.

@@ -1,12 +1,9 @@
 //! A plan for a person.
 
-use comfy_table::{Table, presets};
-use indicatif::HumanCount;
-
 use super::explain::Explanation;
 use super::words;
 use crate::Failure;
-use crate::report::{bytes, count, say};
+use crate::say::{bytes, count, number, say, table};
 
 /// Prints an explanation.
 pub fn print(explanation: &Explanation) -> Result<(), Failure> {
@@ -15,15 +12,7 @@ pub fn print(explanation: &Explanation) -> Result<(), Failure> {
     let mut row = |what: &str, value: String| {
         whole.add_row([what.to_owned(), value]);
     };
-    row(
-        "prompt",
-        format!("{} tokens, {} imported, resumed at {}", e.prompt_tokens, e.imported_tokens, e.resume_at),
-    );
-    row(
-        "host blocks",
-        format!("{} of {} tokens: {} slots, {} holes", e.host_blocks, e.block_tokens, e.capacity, e.holes),
-    );
-    row("writable page", format!("page {} with {} imported tokens", e.tail_page, e.tail_rows));
+    e.imported.rows().into_iter().for_each(|(what, value)| row(what, value));
     row(
         "lift",
         format!(
@@ -49,7 +38,7 @@ pub fn print(explanation: &Explanation) -> Result<(), Failure> {
             group.landing.to_owned(),
             words::lifted(group),
             amount(group.bytes, bytes),
-            amount(group.units, |units| HumanCount(units).to_string()),
+            amount(group.units, number),
             words::widths(&group.widths),
         ]);
     }
@@ -57,13 +46,7 @@ pub fn print(explanation: &Explanation) -> Result<(), Failure> {
     say(&groups)
 }
 
-fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(header);
-    table
-}
-
 /// A number that means something where there is anything.
-fn amount(number: u64, say: impl Fn(u64) -> String) -> String {
-    if number == 0 { "–".into() } else { say(number) }
+fn amount(amount: u64, words: impl Fn(u64) -> String) -> String {
+    if amount == 0 { "–".into() } else { words(amount) }
 }

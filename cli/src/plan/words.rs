@@ -1,13 +1,7 @@
 //! What is said of a group, in the table and in the picture.
 
-use indicatif::{HumanBytes, HumanCount};
-
 use super::explain::Explained;
-
-/// So many of something, the number in groups of three digits.
-pub fn count(count: u64, word: &str) -> String {
-    format!("{} {word}{}", HumanCount(count), if count == 1 { "" } else { "s" })
-}
+use crate::say::{bytes, count, exact_bytes};
 
 /// What a page of one layer holds: its rows, and what a row is.
 pub fn page(group: &Explained) -> (String, String) {
@@ -31,8 +25,8 @@ pub fn segments<'s>(segments: impl Iterator<Item = (&'s str, u32)>) -> String {
     const SHOWN: usize = 4;
     let segments: Vec<(&str, u32)> = segments.collect();
     let words = |run: &[(&str, u32)]| match run {
-        [(name, bytes)] => format!("{name} {}", size((*bytes).into())),
-        [(first, bytes), .., (last, _)] => format!("{first} … {last} {} each", size((*bytes).into())),
+        [(name, each)] => format!("{name} {}", size((*each).into())),
+        [(first, each), .., (last, _)] => format!("{first} … {last} {} each", size((*each).into())),
         [] => String::new(),
     };
     let mut words: Vec<String> = segments.chunk_by(|a, b| a.1 == b.1).map(words).collect();
@@ -45,13 +39,8 @@ pub fn segments<'s>(segments: impl Iterator<Item = (&'s str, u32)>) -> String {
 }
 
 /// Bytes of a row, to the byte where a person can read that.
-pub fn size(bytes: u64) -> String {
-    if bytes < 10_000 { exact(bytes) } else { HumanBytes(bytes).to_string() }
-}
-
-/// Bytes, to the byte.
-pub fn exact(bytes: u64) -> String {
-    format!("{} B", HumanCount(bytes))
+pub fn size(count: u64) -> String {
+    if count < 10_000 { exact_bytes(count) } else { bytes(count) }
 }
 
 /// What of a group is lifted.

@@ -4,13 +4,13 @@ use pagelift::backends::Backend;
 use pagelift::geometry::{GroupKey, HasRows};
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::PromptSpan;
-use pagelift::launcher::{Counters, Launcher, LauncherOptions, TicketState};
+use pagelift::launcher::{Counters, Launcher, LauncherOptions};
 use pagelift::plan::{MirrorPlan, PlanCapacity, RowCapacity, WriteBackPlan};
 
-use super::RestoreError;
 use super::pages::{FreeBlocks, GroupPages, Part};
 use super::step::StepArrays;
 use super::world::{AnyKey, World};
+use super::{RestoreError, done};
 use crate::manifest::{Family, Memory, SplitMix64};
 use crate::progress::Progress;
 use crate::reference::Model;
@@ -278,12 +278,4 @@ fn map_rows<K: HasRows>(
     parts.into_iter().try_for_each(|((page, page_row), (block, block_row))| {
         Ok(map.map_rows(key, (PageId::new(page), page_row), (HostBlockId::new(block), block_row))?)
     })
-}
-
-/// Refuses a launch that is not done.
-fn done(what: &'static str, state: TicketState) -> Result<(), RestoreError> {
-    match state {
-        TicketState::Done(report) if report.bad == 0 => Ok(()),
-        _ => Err(RestoreError::NotDone { what, state: format!("{state:?}") }),
-    }
 }

@@ -7,11 +7,11 @@ use pagelift::backends::Backend;
 use pagelift::geometry::Geometry;
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::{Import, ImportGroup, PromptSpan};
-use pagelift::launcher::{Counters, Launcher, LauncherOptions, TicketState};
+use pagelift::launcher::{Counters, Launcher, LauncherOptions};
 use pagelift::plan::{Plan, PlanCapacity, RestorePlan, TailRows};
 
-use super::RestoreError;
 use super::world::{AnyKey, World};
+use super::{RestoreError, done};
 use crate::manifest::{Group, Lift, Manifest};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer};
@@ -72,9 +72,7 @@ pub fn lift(
     launcher.launch(&mut world.memory)?;
     let state = launcher.state(ticket);
     let seconds = started.elapsed().as_secs_f64();
-    if !matches!(state, TicketState::Done(_)) {
-        return Err(RestoreError::NotDone { what: "lift", state: format!("{state:?}") });
-    }
+    done("lift", state)?;
     for group in world.manifest.groups() {
         follow(model, group, world, mode)?;
     }

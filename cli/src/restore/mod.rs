@@ -10,6 +10,7 @@
 //! | `generate` | each step writes rows, mirrors them by one launch, and seals pages as they fill |
 //! | `step` | what one step writes: slots, queries, accepted tokens, padding |
 //! | `pages` | pages and host blocks of a growing request |
+//! | `span`, `report` | what is said of the prompt, and of all of it |
 //!
 //! The engine's forward, the producer and the transfer are played by [`crate::reference`], whose model follows along;
 //! at the end it is asked about every byte of every pool.
@@ -18,6 +19,8 @@ mod generate;
 mod import;
 mod layouts;
 mod pages;
+mod report;
+mod span;
 mod step;
 mod world;
 
@@ -28,19 +31,19 @@ use std::time::Instant;
 
 use pagelift::backends::{Backend, open};
 use pagelift::error::{BackendError, MemoryError};
-use pagelift::import::{PromptSpan, Recurrence};
+use pagelift::launcher::TicketState;
 use pagelift::plan::TailRows;
-use pagelift::quantity::Tokens;
 use thiserror::Error;
 
 use crate::args;
 use crate::manifest::{Draft, Footprint, Manifest, ManifestError, mix};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer, ReferenceError};
-use crate::report::{self, Report};
-use crate::{Failure, exit};
+use crate::{Failure, exit, say};
 pub use generate::Generated;
 pub use import::{Lifted, land, lift, plan};
+pub use report::{Report, mode_name};
+pub use span::{Imported, span_of};
 pub use world::{AnyKey, World, describe};
 
 /// What a run is asked for, besides the manifest.
@@ -70,7 +73,7 @@ pub enum RestoreError {
     /// The machine has too little memory.
     #[error(
         "this manifest needs {} of memory, and {} are available; use a smaller one",
-        report::bytes(*needed), report::bytes(*available)
+        say::bytes(*needed), say::bytes(*available)
     )]
     TooLittleMemory {
         /// Bytes of pools, and of what is known of them.
@@ -103,7 +106,7 @@ pub enum RestoreError {
         /// The token.
         position: u64,
     },
-    /// A launch was not done when it had returned.
+    /// A launch was not done when it had returned, or met a bad entry.
     #[error("a launch of the {what} is {state} instead of done")]
     NotDone {
         /// Which plan.
@@ -151,17 +154,16 @@ impl From<RestoreError> for Failure {
 }
 
 /// `pagelift restore`.
-pub fn command(args: &args::Restore) -> Result<Report, RestoreError> {
+pub fn command(args: &args::Restore) -> Result<(), Failure> {
     let options = Options { mode: args.mode.into(), generate: args.generate, seed: args.seed };
-    let draft = Draft::load(&args.manifest)?;
+    let draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
     // Before anything is drawn or allocated, which may take a while.
     check_memory(draft.footprint())?;
-    let opened = open(args.backend.into())?;
-    let manifest = draft.assign()?;
-    let progress = Progress::new(args.json);
-    let mut report = run(&manifest, opened.backend, options, progress)?;
+    let opened = open(args.backend.into()).map_err(RestoreError::from)?;
+    let manifest = draft.assign().map_err(RestoreError::from)?;
+    let mut report = run(&manifest, opened.backend, options, Progress::new(args.json))?;
     report.backend_reason = opened.reason;
-    Ok(report)
+    if args.json { say::json(&report) } else { report.print() }
 }
 
 /// Runs the main job on a backend.
@@ -202,12 +204,12 @@ pub fn run<B: Backend>(
     })
 }
 
-/// The product's own arithmetic of the prompt.
-pub fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
-    let recurrent = manifest.groups().iter().any(|group| group.shape.recurrent);
-    let recurrence = if recurrent { Recurrence::State } else { Recurrence::None };
-    let span = PromptSpan::new(Tokens::new(manifest.span().prompt_tokens), recurrence);
-    Ok(span.map_err(pagelift::Error::from)?)
+/// Refuses a launch that is not done, or that met a bad entry.
+pub fn done(what: &'static str, state: TicketState) -> Result<(), RestoreError> {
+    match state {
+        TicketState::Done(report) if report.bad == 0 => Ok(()),
+        _ => Err(RestoreError::NotDone { what, state: format!("{state:?}") }),
+    }
 }
 
 /// Refuses a manifest that this machine has no memory for, before the system kills the process.

@@ -8,11 +8,10 @@ use pagelift_device::emulation::Shape;
 use serde_json::Value;
 
 use super::world::World;
-use super::{Options, RestoreError, import, pages, run, span_of};
+use super::{Options, Report, RestoreError, import, pages, run, span_of};
 use crate::manifest::{Manifest, SplitMix64};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer, ReferenceError};
-use crate::report::Report;
 
 const MODES: [TailRows; 3] = [TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed];
 
@@ -72,15 +71,15 @@ fn the_planner_and_the_manifest_agree_on_every_number_of_the_prompt() {
     for (name, manifest) in all_small() {
         let report = restore(&manifest, Cpu::with_threads(1).unwrap(), TailRows::Exact, 0);
         let span = manifest.span();
-        assert_eq!(report.imported_tokens, span.imported_tokens, "{name}");
-        assert_eq!(report.resume_at, span.resume_at, "{name}");
-        assert_eq!(u64::from(report.host_blocks), span.received_blocks(), "{name}");
+        assert_eq!(report.imported.imported_tokens, span.imported_tokens, "{name}");
+        assert_eq!(report.imported.resume_at, span.resume_at, "{name}");
+        assert_eq!(u64::from(report.imported.host_blocks), span.received_blocks(), "{name}");
         let block = u64::from(span.block_tokens);
-        assert_eq!(report.capacity, span.received_blocks() * block, "{name}");
-        assert_eq!(report.holes, report.capacity - span.imported_tokens, "{name}");
-        assert_eq!(u64::from(report.tail_page), span.tail_page(), "{name}");
+        assert_eq!(report.imported.capacity, span.received_blocks() * block, "{name}");
+        assert_eq!(report.imported.holes, report.imported.capacity - span.imported_tokens, "{name}");
+        assert_eq!(u64::from(report.imported.tail_page), span.tail_page(), "{name}");
         let before_tail = span.tail_page() * block;
-        assert_eq!(report.tail_rows, span.imported_tokens.saturating_sub(before_tail), "{name}");
+        assert_eq!(report.imported.tail_tokens, span.imported_tokens.saturating_sub(before_tail), "{name}");
         assert_eq!(report.launches, 1, "one launch lifts all groups of {name}");
     }
 }

@@ -90,7 +90,7 @@ impl<'m> World<'m> {
         let mut memory = Registry::new();
         let (mut extents, mut regions) = (Vec::new(), Vec::new());
         for pool in manifest.pools() {
-            let place = memory_of(pool.memory);
+            let place = pool.memory.into();
             let ids = (0..pool.extents())
                 .map(|_| {
                     bar.advance(pool.extent_bytes());
@@ -168,7 +168,7 @@ pub fn describe(
     let mut builder = GeometryBuilder::new();
     let mut pools = Vec::new();
     for (pool, regions) in manifest.pools().iter().zip(regions) {
-        let spec = PoolSpec::new(&pool.name, memory_of(pool.memory), pool.blocks, regions);
+        let spec = PoolSpec::new(&pool.name, pool.memory.into(), pool.blocks, regions);
         let id = builder.pool(spec.extents_of(pool.blocks_per_extent))?;
         pools.push(Placed { id, extents: regions.iter().map(|region| region.address()).collect() });
     }
@@ -186,10 +186,12 @@ struct Placed {
     extents: Vec<u64>,
 }
 
-fn memory_of(memory: manifest::Memory) -> Memory {
-    match memory {
-        manifest::Memory::Host => Memory::Host,
-        manifest::Memory::Device => Memory::Device,
+impl From<manifest::Memory> for Memory {
+    fn from(memory: manifest::Memory) -> Self {
+        match memory {
+            manifest::Memory::Host => Self::Host,
+            manifest::Memory::Device => Self::Device,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ fn deepseek_v3() {
     let (span, main) = (manifest.span(), group(&manifest, "main"));
     assert_eq!((span.imported_tokens, span.resume_at), (32_019, 32_018));
     assert_eq!((span.received_blocks(), span.capacity(), span.holes()), (251, 32_128, 109));
-    assert_eq!((span.tail_page(), span.tail_rows()), (250, 19));
+    assert_eq!((span.tail_page(), span.tail_tokens()), (250, 19));
     assert_eq!((main.host_blocks().len(), main.device_pages().len(), tail_rows(main, span)), (251, 1, 19));
     assert_eq!(main.shape.content_bytes(128), 147_456);
 }
@@ -61,7 +61,7 @@ fn deepseek_v4() {
 fn llama_70b_on_one_rank_of_four() {
     let manifest = load("manifests/llama-3-70b-fp8-tp4.json");
     let (span, kv) = (manifest.span(), group(&manifest, "kv"));
-    assert_eq!((span.received_blocks(), span.holes(), span.tail_rows()), (2_002, 13, 3));
+    assert_eq!((span.received_blocks(), span.holes(), span.tail_tokens()), (2_002, 13, 3));
     // Two heads of 128 bytes and a scale each, of K and of V: 528 bytes a token.
     assert_eq!((kv.shape.content_bytes(16), kv.shape.segments.len()), (16 * 528, 2 * 2 + 2));
     let (host, device) = (kv.host.as_ref().unwrap(), kv.device.as_ref().unwrap());
@@ -72,7 +72,7 @@ fn llama_70b_on_one_rank_of_four() {
 fn nemotron_h_on_one_rank_of_four() {
     let manifest = load("manifests/nemotron-h-8b-tp4.json");
     let (span, kv, ssm) = (manifest.span(), group(&manifest, "kv"), group(&manifest, "ssm.5"));
-    assert_eq!((span.imported_tokens, span.resume_at, span.tail_rows()), (32_018, 32_018, 818));
+    assert_eq!((span.imported_tokens, span.resume_at, span.tail_tokens()), (32_018, 32_018, 818));
     let parts: Vec<u32> = ssm.shape.segments.iter().map(|part| part.row_bytes).collect();
     assert_eq!(parts, [15_360, 1_048_576]);
     assert_eq!(kv.shape.content_bytes(1_040), 1_064_960, "the page that holds a state too");

@@ -1,0 +1,81 @@
+//! How the program prints what it has to say, and how numbers read.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use comfy_table::{Table, presets};
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+
+use crate::{Failure, exit};
+
+/// Prints a result. A reader that has seen enough is no failure.
+pub fn say(text: &impl fmt::Display) -> Result<(), Failure> {
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let message = format!("the result cannot be printed: {error}");
+            Err(Failure { message, code: exit::FAILED })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints any result as one JSON object.
+pub fn json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(value);
+    let text = text.map_err(|error| Failure { message: error.to_string(), code: exit::FAILED })?;
+    say(&text)
+}
+
+/// An empty table with these headings.
+pub fn table<const N: usize>(headings: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(headings);
+    table
+}
+
+/// A number, its digits in groups of three.
+pub fn number(number: u64) -> String {
+    HumanCount(number).to_string()
+}
+
+/// So many of something.
+pub fn count(count: u64, word: &str) -> String {
+    let words = match word.strip_suffix('y') {
+        _ if count == 1 => word.to_owned(),
+        Some(stem) => format!("{stem}ies"),
+        None if word.ends_with("ch") => format!("{word}es"),
+        None => format!("{word}s"),
+    };
+    format!("{} {words}", number(count))
+}
+
+/// A time, as a person reads it.
+pub fn seconds(seconds: f64) -> String {
+    if seconds < 1.0 { format!("{:.1} ms", seconds * 1000.0) } else { format!("{seconds:.1} s") }
+}
+
+/// Bytes, as a person reads them.
+pub fn bytes(count: u64) -> String {
+    HumanBytes(count).to_string()
+}
+
+/// Bytes, to the byte.
+pub fn exact_bytes(count: u64) -> String {
+    format!("{} B", number(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{count, seconds};
+
+    #[test]
+    fn counts_and_times_are_words() {
+        assert_eq!(
+            [count(1, "launch"), count(2, "launch"), count(0, "hole"), count(32_019, "token")],
+            ["1 launch", "2 launches", "0 holes", "32,019 tokens"]
+        );
+        assert_eq!([count(1, "entry"), count(3, "entry")], ["1 entry", "3 entries"]);
+        assert_eq!([seconds(0.000_46), seconds(0.99), seconds(1.25)], ["0.5 ms", "990.0 ms", "1.2 s"]);
+    }
+}
