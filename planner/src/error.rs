@@ -319,6 +319,12 @@ pub enum PlanError {
         /// The group.
         group: Arc<str>,
     },
+    /// Rows of a group are mirrored, or gathered along a route, by one binding.
+    #[error("group `{group}` is bound already; bindings stay until they are cleared, by `clear_bindings`")]
+    BoundTwice {
+        /// The group.
+        group: Arc<str>,
+    },
     /// A group that is lifted has to come in every import.
     #[error("the import has no blocks for group `{group}`, which is lifted")]
     GroupMissing {
@@ -360,7 +366,10 @@ pub enum PlanError {
         blocks: u32,
     },
     /// The same rows would be written twice in one launch.
-    #[error("group `{group}`: rows {first}..{end} of {block} would be written twice in one launch")]
+    #[error(
+        "group `{group}`: rows {first}..{end} of {block} would be written twice in one launch; clear what an earlier \
+         step planned, or write them in another launch"
+    )]
     WrittenTwice {
         /// The group.
         group: Arc<str>,
@@ -430,7 +439,7 @@ pub enum PlanError {
         /// How many.
         entries: u64,
     },
-    /// The rule of R1 needs tokens that fit the layout.
+    /// Tokens that a prompt or a block cannot have.
     #[error(transparent)]
     Span(#[from] SpanError),
     /// A page-map entry that is taken: it must be unmapped first.

@@ -114,17 +114,18 @@ impl PageMap {
         self.map_part(place, (page, 0), (block, 0))
     }
 
-    /// Maps the rows of `page` from `page_row` on to those of `block` from `block_row` on, where pages and blocks differ
-    /// in rows: as many as the smaller of the two has.
+    /// Maps the rows of a page from some row on to those of a block from some row on, where pages and blocks differ in
+    /// rows: as many as the smaller of the two has. Each comes with its first row, a multiple of that number.
     ///
     /// # Errors
     /// As [`PageMap::map`], and where a first row is not the first of a part. Nothing has changed then.
     pub fn map_rows<K: HasRows>(
         &mut self,
         group: GroupKey<K>,
-        (page, page_row): (PageId, Rows),
-        (block, block_row): (HostBlockId, Rows),
+        page: (PageId, Rows),
+        block: (HostBlockId, Rows),
     ) -> Result<(), PlanError> {
+        let ((page, page_row), (block, block_row)) = (page, block);
         let place = self.place(group)?;
         let part = |row: Rows, parts: u32| {
             let part = row.get().checked_div(place.steps.rows);

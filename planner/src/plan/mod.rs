@@ -79,11 +79,11 @@ use crate::geometry::{Geometry, Region};
 use crate::id::Ticket;
 use crate::quantity::Bytes;
 
-/// A plan that lifts imported blocks into pages.
+/// A plan that lifts imported blocks into pages. Its methods are those of [`PagePlan`].
 pub type RestorePlan = PagePlan<HostToDevice>;
-/// A plan that writes pages back to host blocks.
+/// A plan that writes pages back to host blocks. Its methods are those of [`PagePlan`].
 pub type WriteBackPlan = PagePlan<DeviceToHost>;
-/// A plan that writes newly generated rows back to host blocks.
+/// A plan that writes newly generated rows back to host blocks. Its methods are those of [`RowPlan`].
 pub type MirrorPlan = RowPlan<DeviceToHost>;
 
 /// What the launcher adds to a plan when it stages it.

@@ -141,7 +141,7 @@ impl<D: Direction> RowPlan<D> {
         let way = way.ok_or(PlanError::ForeignKey)?;
         let name = self.geometry.group_name(way.group);
         if self.jobs.iter().any(|job| job.route == key.index) {
-            return Err(PlanError::GroupTwice { group: name });
+            return Err(PlanError::BoundTwice { group: name });
         }
         self.check_buffers(&way, target, &name)?;
         binding.check(&name)?;

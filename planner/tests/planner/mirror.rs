@@ -107,7 +107,7 @@ fn what_a_kernel_could_not_read_is_refused_and_changes_nothing() {
     }
     assert_eq!(
         plan.bind(three.all, good),
-        Err(PlanError::GroupTwice { group: "all".into() }),
+        Err(PlanError::BoundTwice { group: "all".into() }),
         "its rows would be written twice"
     );
     let other = Three::new();

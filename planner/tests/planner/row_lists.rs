@@ -140,7 +140,7 @@ fn case_10_a_buffer_has_one_writer_and_no_reader_in_one_launch() {
     let before = encoded(&plan);
     let twice = PlanError::WrittenTwice { group: "main".into(), block: "page 0".into(), first: 0, end: 16 };
     let overlap = PlanError::Overlap { group: "main".into(), block: "page 0".into() };
-    assert_eq!(plan.gather_rows(compact.across, list), Err(PlanError::GroupTwice { group: "main".into() }));
+    assert_eq!(plan.gather_rows(compact.across, list), Err(PlanError::BoundTwice { group: "main".into() }));
     assert_eq!(plan.gather_rows(compact.same, list), Err(twice));
     assert_eq!(plan.gather_rows(compact.chain, list), Err(overlap.clone()), "reads what the first writes");
     assert_eq!(encoded(&plan), before);
