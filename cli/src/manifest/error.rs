@@ -45,7 +45,7 @@ pub enum ManifestError {
         limit: u64,
     },
     /// The file is not JSON, or repeats a field.
-    #[error("{}: at {place}: {source}", text::path(path))]
+    #[error("{}: at {place}: {}{source}", text::path(path), if source.is_data() { "" } else { "not JSON: " })]
     Shape {
         /// The file.
         path: PathBuf,
@@ -180,7 +180,9 @@ pub enum Problem {
         block_tokens: u32,
     },
     /// Rows and padding do not fit into a page.
-    #[error("the layout needs {needed} bytes a page, but pages of pool `{pool}` have {page_bytes}")]
+    #[error(
+        "the layout needs {needed} bytes a page, but pages of pool `{pool}` have {page_bytes}: raise its `page_bytes`"
+    )]
     PageTooSmall {
         /// Bytes of the layout, row padding included.
         needed: u64,
@@ -191,15 +193,18 @@ pub enum Problem {
     },
     /// A group reaches past the last layer of its pool.
     #[error(
-        "{layers} layers from layer {first_layer} on do not fit into the {found} layers of pool `{pool}`"
+        "{layers} layers{} from layer {first_layer} on do not fit into the {found} layers of pool `{pool}`: give it more \
+         `layers`", if *apart { " (K's and V's, for `kv_regions` is `two`)" } else { "" }
     )]
     LayersOutOfRange {
         /// The pool.
         pool: String,
         /// The pool's layer where the group begins.
         first_layer: u32,
-        /// Layers of the group.
+        /// Layers that the group takes there.
         layers: u32,
+        /// Whether those are twice the group's, because K and V are apart.
+        apart: bool,
         /// Layers of the pool.
         found: u32,
     },
@@ -223,7 +228,7 @@ pub enum Problem {
     /// Pages and blocks cannot be cut into equal parts.
     #[error(
         "pages of {page_tokens} tokens do not pair with blocks of {block_tokens}: expected whole rows, and a power of two \
-         times more or fewer, {PARTS} at most"
+         times more or fewer, {PARTS} times at most"
     )]
     UnpairedTokens {
         /// Tokens of a page.
@@ -302,7 +307,7 @@ pub enum Problem {
         first: String,
     },
     /// A pool is too small.
-    #[error("{needed} blocks are needed of pool `{pool}`, but only {free} are free")]
+    #[error("{needed} blocks are needed of pool `{pool}`, but only {free} are free: give it more `blocks`")]
     NotEnoughBlocks {
         /// The pool.
         pool: String,

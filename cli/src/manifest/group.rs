@@ -287,7 +287,8 @@ impl Side {
         let (first_layer, layers) = (spec.first_layer, layers.saturating_mul(kv_regions.count()));
         if first_layer.checked_add(layers).is_none_or(|end| end > pool.layers) {
             let (pool, found) = (pool.name.clone(), pool.layers);
-            let problem = Problem::LayersOutOfRange { pool, first_layer, layers, found };
+            let apart = kv_regions.count() > 1;
+            let problem = Problem::LayersOutOfRange { pool, first_layer, layers, apart, found };
             return Err(problem).at(format!("{place}.first_layer"));
         }
         if spec.row_padding > 0 && shape.family == Family::State {

@@ -36,9 +36,16 @@ fn trailing_and_repeated_text_is_refused() {
     assert!(
         parse(format!("{text} {{}}").as_bytes()).unwrap_err().to_string().contains("trailing characters")
     );
+    for other in ["# Not a manifest", "", "{\"version\": }"] {
+        let error = parse(other.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("not JSON: ") && error.contains("at line 1 column"), "{error}");
+    }
     let twice = text.replacen("\"version\": 1,", "\"version\": 1, \"version\": 1,", 1);
     assert!(
-        parse(twice.as_bytes()).unwrap_err().to_string().contains("the field `version` is written twice")
+        parse(twice.as_bytes())
+            .unwrap_err()
+            .to_string()
+            .contains("at the top level: the field `version` is written twice")
     );
     let inner = text.replacen("\"memory\": ", "\"name\": \"x\", \"memory\": ", 1);
     let error = parse(inner.as_bytes()).unwrap_err().to_string();
