@@ -158,8 +158,15 @@ impl Pen<'_> {
         }
         let untouched = page && block.parts.iter().all(|(_, fill)| *fill == Fill::Untouched);
         self.frame((from, to), (y, BLOCK), untouched);
-        self.id(block.id, (from, to), y + BLOCK / 2.0);
+        let spans = self.widest(block).into_iter().chain([(from, to)]);
+        self.id(block.id, spans, y + BLOCK / 2.0);
         self.svg.close();
+    }
+
+    /// Where the widest part of a block lies: an id in it is not crossed by the line where decoding resumes.
+    fn widest(&self, block: &Block) -> Option<(f64, f64)> {
+        let parts = block.parts.iter().filter_map(|(tokens, _)| self.axis.span(tokens));
+        parts.reduce(|widest, part| if part.1 - part.0 > widest.1 - widest.0 { part } else { widest })
     }
 
     /// Says how many blocks the break stands for.
@@ -266,9 +273,11 @@ impl Pen<'_> {
     }
 
     /// The id of a block, where it has room.
-    fn id(&mut self, id: u32, (from, to): (f64, f64), y: f64) {
+    /// Writes an id into the first of some spans that has room for it.
+    fn id(&mut self, id: u32, spans: impl IntoIterator<Item = (f64, f64)>, y: f64) {
         let id = id.to_string();
-        if to - from >= DIGIT * (id.len() + 1) as f64 {
+        let room = DIGIT * (id.len() + 1) as f64;
+        if let Some((from, to)) = spans.into_iter().find(|(from, to)| to - from >= room) {
             self.words(&id, f64::midpoint(from, to), y);
         }
     }
