@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use support::{all_manifests, json, pagelift};
+use support::{all_manifests, json, manifests, pagelift};
 
 fn layouts() -> Vec<Value> {
     json(&["layouts", "--json"])["layouts"].as_array().unwrap().clone()
@@ -52,6 +52,28 @@ fn worked_numbers() {
     assert_eq!(page("indexer-fp8"), 8448);
     assert_eq!(page("deepseek-v4"), 65 * 576);
     assert_eq!(page("ring"), 8 * 256);
+}
+
+/// manifests/README.md describes every layout, and names its segments and fields as the program does.
+#[test]
+fn the_format_names_segments_and_fields_as_they_are() {
+    let text = std::fs::read_to_string(manifests().join("README.md")).unwrap();
+    for layout in layouts() {
+        let name = layout["name"].as_str().unwrap();
+        let row = text.lines().find(|line| line.starts_with(&format!("| `{name}` |"))).unwrap();
+        let named = |names: &Value| -> Vec<String> {
+            names.as_array().unwrap().iter().map(|of| of["name"].as_str().unwrap().to_owned()).collect()
+        };
+        let mut expected = named(&layout["fields"]);
+        // Whoever writes these two names their segments; of many heads the first stands for all.
+        if !["segments", "state"].contains(&name) {
+            let other_head = |segment: &String| ["head1", "k.1", "v.1"].contains(&segment.as_str());
+            expected.extend(named(&layout["segments"]).into_iter().filter(|segment| !other_head(segment)));
+        }
+        for word in expected {
+            assert!(row.contains(&format!("`{word}`")), "{name}: no `{word}` in {row}");
+        }
+    }
 }
 
 /// Segments lie in their page, and no byte of it belongs to two rows.

@@ -272,7 +272,6 @@ impl Pen<'_> {
         self.svg.leaf("rect", &rect);
     }
 
-    /// The id of a block, where it has room.
     /// Writes an id into the first of some spans that has room for it.
     fn id(&mut self, id: u32, spans: impl IntoIterator<Item = (f64, f64)>, y: f64) {
         let id = id.to_string();
