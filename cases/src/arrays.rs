@@ -9,8 +9,8 @@ use pagelift::plan::{Queries, RowBinding, SlotWidth};
 
 use crate::decode::Move;
 use crate::draw::Draw;
+use crate::map::MapModel;
 use crate::memory::Pools;
-use crate::rows::MapModel;
 use crate::world::{GroupModel, SideModel, World};
 
 /// Room for arrays on the device, one after the other in one region.

@@ -6,12 +6,12 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`draw`] | choices |
-//! | [`shape`], [`world`] | geometries of all kinds of group, and the address formula |
+//! | [`shape`], [`world`] | geometries of all kinds of group, and the address formula; `build` makes one of the other |
 //! | [`ids`] | which blocks a call names |
 //! | [`effect`] | what a call does, and whether it may |
 //! | [`lift`], [`mod@pages`] | imports, gathers, zeros, spills, checkpoints: calls to page plans |
 //! | [`reserved`] | reserved imports beside a plan made from their lists |
-//! | [`rows`] | page maps and bindings: calls to row plans |
+//! | [`rows`], [`map`] | page maps and bindings: calls to row plans |
 //! | [`digests`] | calls to digest plans |
 //! | [`decode`] | tables, byte by byte |
 //! | [`plans`] | a whole case of planning |
@@ -27,6 +27,7 @@
 
 #[cfg(feature = "memory")]
 pub mod arrays;
+mod build;
 pub mod decode;
 pub mod digests;
 pub mod draw;
@@ -35,6 +36,7 @@ pub mod ids;
 pub mod lift;
 #[cfg(feature = "manifests")]
 pub mod manifests;
+pub mod map;
 #[cfg(feature = "memory")]
 pub mod memory;
 pub mod pages;

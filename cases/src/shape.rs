@@ -234,7 +234,7 @@ pub(crate) struct SideShape {
     pub inside: Inside,
 }
 
-/// A world without addresses: [`Shape::build`](crate::world) gives it some.
+/// A world without addresses: [`Shape::build`] gives it some.
 #[derive(Clone, Debug)]
 pub struct Shape {
     arenas: Vec<Arena>,
