@@ -18,10 +18,15 @@ pub enum GatherError {
     #[error("group `{group}`: {what}")]
     Impossible { group: String, what: &'static str },
     /// No group can be gathered in that way.
-    #[error("no group of this manifest has blocks in both memories, or rows where they are to come from")]
+    #[error(
+        "no group of this manifest has blocks in both memories, or rows where they are to come from: try the other --from"
+    )]
     Nothing,
     /// A pool is too small to gather anything.
-    #[error("group `{group}`: its share of a pool is less than one block on either side")]
+    #[error(
+        "group `{group}`: its share of a pool is less than one block on either side: give the pool more blocks, or gather \
+         fewer groups by --group"
+    )]
     TooSmall { group: String },
     /// A row is not what was gathered, or something else was written.
     #[error(

@@ -176,10 +176,10 @@ fn chosen<'m>(manifest: &'m Manifest, options: Options<'_>) -> Result<Vec<&'m Gr
     let group = group.ok_or_else(unknown)?;
     let impossible = |what| Err(GatherError::Impossible { group: group.name.clone(), what });
     if options.blocks.is_some() && (group.host.is_none() || group.device.is_none()) {
-        return impossible("it lies in one memory only, so that there are no blocks to gather");
+        return impossible("it lies in one memory only, so that there are no blocks to gather: use --rows");
     }
     if options.rows.is_some() && !rows::has_rows(group, options.from) {
-        return impossible("it has no rows there, so that there are none to gather");
+        return impossible("it has no rows there to gather: try the other --from, or --blocks");
     }
     Ok(vec![group])
 }
