@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::measured::Measured;
@@ -21,13 +21,14 @@ pub struct Figures {
 const STEP: &str = "step of 64 imports, 3 groups, 61 layers";
 const JOBS: &str = "planning and encoding";
 pub const RESERVED: &str = "reserved imports";
+pub const LISTS: &str = "block lists";
 pub const DESCRIPTORS: &str = "descriptors";
 pub const PLAIN: &str = "plain copies";
 
 impl Figures {
     pub fn from(measured: &[Measured]) -> Result<Self> {
         let of = |group: &str| measured.iter().filter(|one| one.group == group).collect::<Vec<_>>();
-        let step = of(STEP).iter().map(|one| (one.name.clone(), one.median)).collect();
+        let step: Vec<_> = of(STEP).iter().map(|one| (one.name.clone(), one.median)).collect();
         let each = |one: &&Measured| {
             let jobs = one.amount.with_context(|| format!("{JOBS}: {} has no number of jobs", one.name))?;
             Ok((jobs, one.median / jobs as f64))
@@ -42,17 +43,19 @@ impl Figures {
                 None => copies.push((one.group.clone(), vec![way])),
             }
         }
+        // What others are compared with.
+        if !step.iter().any(|(name, _)| name == RESERVED) {
+            bail!("{STEP}: `{RESERVED}` was not measured; run `cargo xtask bench` without --last");
+        }
+        if let Some((what, _)) = copies.iter().find(|(_, ways)| !ways.iter().any(|(name, _)| name == PLAIN)) {
+            bail!("{what}: `{PLAIN}` was not measured; run `cargo xtask bench` without --last");
+        }
         // Names sort as they are read: the plain way after those that are compared with it.
         copies.iter_mut().for_each(|(_, ways)| ways.sort_by_key(|(name, _)| name != PLAIN));
         Ok(Self { step, jobs, copies })
     }
 
-    /// How many times as long as a reserved step something takes.
-    pub fn against_reserved(&self, nanoseconds: f64) -> Option<f64> {
-        let (_, reserved) = self.step.iter().find(|(name, _)| name == RESERVED)?;
-        Some(nanoseconds / reserved)
-    }
-
+    /// Tables, as a page of documentation has them.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         let mut line = |words: std::fmt::Arguments<'_>| {
@@ -60,10 +63,13 @@ impl Figures {
             let _ = text.write_fmt(words);
             text.push('\n');
         };
+        let find = |all: &[(String, f64)], wanted: &str| {
+            all.iter().find(|(name, _)| name == wanted).map_or(f64::NAN, |(_, value)| *value)
+        };
+        let reserved = find(&self.step, RESERVED);
         line(format_args!("| {STEP} | median | against `{RESERVED}` |\n|---|---:|---:|"));
         for (name, time) in &self.step {
-            let ratio = self.against_reserved(*time).unwrap_or(f64::NAN);
-            line(format_args!("| {name} | {:.2} µs | {ratio:.1} × |", time / 1e3));
+            line(format_args!("| {name} | {:.2} µs | {:.1} × |", time / 1e3, time / reserved));
         }
         line(format_args!("\n| {JOBS} | a job |\n|---|---:|"));
         for (jobs, time) in &self.jobs {
@@ -71,7 +77,7 @@ impl Figures {
         }
         for (what, ways) in &self.copies {
             line(format_args!("\n| {what} | bandwidth | against `{PLAIN}` |\n|---|---:|---:|"));
-            let plain = ways.iter().find(|(name, _)| name == PLAIN).map_or(f64::NAN, |(_, plain)| *plain);
+            let plain = find(ways, PLAIN);
             for (name, bandwidth) in ways {
                 line(format_args!("| {name} | {bandwidth:.1} GiB/s | {:.2} |", bandwidth / plain));
             }
@@ -106,6 +112,17 @@ mod tests {
             "| plain copies | 1.0 GiB/s | 1.00 |\n| one launch, 1 thread | 0.5 GiB/s | 0.50 |",
         ] {
             assert!(text.contains(line), "{text}");
+        }
+    }
+
+    #[test]
+    fn figures_without_what_they_are_compared_with_are_refused() {
+        for measured in [
+            vec![one(STEP, DESCRIPTORS, 1.0, None)],
+            vec![one(STEP, RESERVED, 1.0, None), one("a page", "one launch", 1.0, Some(1))],
+        ] {
+            let Err(error) = Figures::from(&measured) else { panic!("{measured:?}") };
+            assert!(error.to_string().contains("was not measured; run"), "{error}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::figures::{DESCRIPTORS, Figures, PLAIN, RESERVED};
+use super::figures::{DESCRIPTORS, Figures, LISTS, PLAIN, RESERVED};
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 270.0;
@@ -57,7 +57,7 @@ pub fn svg(figures: &Figures, line: &str) -> String {
     let mut step: Vec<Bar<'_>> = figures
         .step
         .iter()
-        .filter(|(name, _)| name == RESERVED || name == DESCRIPTORS || name == "block lists")
+        .filter(|(name, _)| [RESERVED, LISTS, DESCRIPTORS].contains(&name.as_str()))
         .map(|(name, time)| Bar {
             name,
             value: *time,
@@ -97,4 +97,25 @@ pub fn svg(figures: &Figures, line: &str) -> String {
 
 fn escaped(words: &str) -> String {
     words.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_is_a_bar_to_scale() {
+        let named = |name: &str, value| (name.to_owned(), value);
+        let figures = Figures {
+            step: vec![named(DESCRIPTORS, 4000.0), named(RESERVED, 1000.0), named("something else", 9.0)],
+            jobs: vec![(12, 10.0)],
+            copies: vec![("a page".to_owned(), vec![named("one launch", 2.0), named(PLAIN, 1.0)])],
+        };
+        let text = svg(&figures, "a < b");
+        let widths: Vec<&str> =
+            text.split("width=\"").skip(2).filter_map(|rest| rest.split('"').next()).collect();
+        // The shortest time first; the longest bar of each panel has all of its width.
+        assert_eq!(widths, ["120.0", "480.0", "480.0", "480.0", "240.0"]);
+        assert!(text.contains("a &lt; b") && text.contains("4.00 µs"), "{text}");
+    }
 }
