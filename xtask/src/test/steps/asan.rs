@@ -11,8 +11,9 @@ use crate::workspace::Workspace;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// The crates with unsafe code, and those that tell it what to do.
-const PACKAGES: &[&str] = &["pagelift-device", "pagelift-kernels", "pagelift-planner", "pagelift"];
+/// The crates with unsafe code, those that tell it what to do, and the random cases that drive all of it.
+const PACKAGES: &[&str] =
+    &["pagelift-device", "pagelift-kernels", "pagelift-planner", "pagelift", "pagelift-cases"];
 
 /// Runs the tests of the packages under the sanitizer.
 pub fn run(workspace: &Workspace) -> Result<Verdict> {
