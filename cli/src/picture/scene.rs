@@ -134,14 +134,14 @@ impl Rows<'_> {
             let slots = self.planned.plan.geometry().block_slots(self.key.id(), memory);
             slots.map_or(1, |slots| slots.get().max(1))
         });
-        let landed = self.group.landing == Landing::Host;
+        let on_host = self.group.landing == Landing::Host;
         let blocks = self.blocks(self.group.host_blocks(), 0, host);
-        let host_fills = if landed { [Fill::Imported, Fill::Hole] } else { [Fill::Untouched; 2] };
+        let host_fills = if on_host { [Fill::Imported, Fill::Hole] } else { [Fill::Untouched; 2] };
         let host_blocks: Vec<Block> =
             blocks.map(|block| Block { parts: self.filled(&block.tokens, host_fills), ..block }).collect();
 
         let first = self.group.first_page(self.planned.manifest.span()).saturating_mul(device);
-        let page_fills = if landed { [Fill::Untouched; 2] } else { [Fill::Landed, Fill::Untouched] };
+        let page_fills = if on_host { [Fill::Untouched; 2] } else { [Fill::Landed, Fill::Untouched] };
         let mut pages: Vec<Block> = self.blocks(self.group.device_pages(), first, device).collect();
         let place: BTreeMap<u32, usize> = pages.iter().enumerate().map(|(at, page)| (page.id, at)).collect();
         let mut copied = Vec::new();
@@ -201,9 +201,9 @@ fn whole(planned: &Planned<'_>, key: AnyKey, group: &Group, copies: &[Copy<'_>])
         };
         Some(Page { id: *ids.first()?, parts, fill })
     };
-    let landed = group.landing == Landing::Host;
-    let host_fill = if landed { Fill::Imported } else { Fill::Untouched };
-    let device_fill = match (copied, landed) {
+    let on_host = group.landing == Landing::Host;
+    let host_fill = if on_host { Fill::Imported } else { Fill::Untouched };
+    let device_fill = match (copied, on_host) {
         (true, _) => Fill::Lifted,
         (false, true) => Fill::Untouched,
         (false, false) => Fill::Landed,
