@@ -123,7 +123,7 @@ fn verdict(backend: &str, available: Option<u64>, manifests: &[Fit]) -> Verdict 
 
 /// Prints findings for a person.
 fn print(found: &Findings) -> Result<(), Failure> {
-    let mut table = say::table(["pagelift", found.version]);
+    let mut table = say::facts(["pagelift", found.version]);
     for finding in &found.findings {
         table.add_row([finding.what, &finding.found]);
     }

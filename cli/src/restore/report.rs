@@ -1,6 +1,5 @@
 //! What a restore did, for a person and for a program.
 
-use comfy_table::ContentArrangement;
 use pagelift::import::PromptSpan;
 use pagelift::plan::TailRows;
 use serde::Serialize;
@@ -8,7 +7,7 @@ use serde::Serialize;
 use super::{Generated, Imported, Lifted, Options, RestoreError};
 use crate::Failure;
 use crate::manifest::Manifest;
-use crate::say::{bytes, count, say, seconds, table};
+use crate::say::{bytes, count, facts, say, seconds};
 
 /// What a restore did. All counts are of this run.
 #[derive(Clone, Debug, Serialize)]
@@ -123,14 +122,10 @@ pub const fn mode_name(mode: TailRows) -> &'static str {
     }
 }
 
-/// Columns of a terminal that a table fits into.
-const WIDTH: u16 = 80;
-
 impl Report {
     /// Prints it for a person.
     pub fn print(&self) -> Result<(), Failure> {
-        let mut table = table(["restored", self.model.as_str()]);
-        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+        let mut table = facts(["restored", self.model.as_str()]);
         self.rows().into_iter().for_each(|(what, value)| {
             table.add_row([what.to_owned(), value]);
         });
