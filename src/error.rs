@@ -58,6 +58,19 @@ pub enum MemoryError {
         /// One past the last.
         end: u64,
     },
+    /// Memory that is registered, but not for the kernels of this backend.
+    #[error(
+        "{what} needs memory {start:#x}..{end:#x}, which this backend's kernels do not reach; allocate it by this backend, or \
+         register it there"
+    )]
+    OutOfReach {
+        /// Which pool or array.
+        what: String,
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
     /// A region that shares bytes with another one.
     #[error(
         "memory {start:#x}..{end:#x} shares bytes with the region at {other:#x}, which is registered already"
@@ -69,6 +82,19 @@ pub enum MemoryError {
         end: u64,
         /// Where the other region begins.
         other: u64,
+    },
+    /// Memory at no address.
+    #[error("memory at address 0 cannot be registered")]
+    Null,
+    /// Bytes that a region does not have.
+    #[error("{length} bytes from offset {at} on are not inside a region of {bytes}")]
+    Outside {
+        /// The first byte's offset.
+        at: u64,
+        /// How many.
+        length: u64,
+        /// Bytes of the region.
+        bytes: u64,
     },
     /// Not enough memory.
     #[error("{bytes} bytes of {place} memory cannot be allocated")]
@@ -166,14 +192,6 @@ pub enum LaunchError {
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum BackendError {
-    /// This build has no such backend.
-    #[error("this build has no `{name}` backend; use `{instead}`")]
-    NotBuilt {
-        /// The backend asked for.
-        name: &'static str,
-        /// One that is there.
-        instead: &'static str,
-    },
     /// A backend gave other memory than it was asked for.
     #[error(
         "backend `{name}` was asked for {needed} bytes, 16-byte aligned, and gave {found} at {address:#x}"
@@ -200,6 +218,76 @@ pub enum BackendError {
         /// The most threads.
         most: u32,
     },
+    /// There is no NVIDIA driver, or one that is too old.
+    #[error("no usable NVIDIA driver: {cause}; install one, or use the backend `cpu`")]
+    NoDriver {
+        /// What the system said.
+        cause: String,
+    },
+    /// There is no such GPU.
+    #[error("there is no GPU {ordinal}: the driver knows {devices}")]
+    NoDevice {
+        /// The GPU asked for.
+        ordinal: u32,
+        /// GPUs that there are.
+        devices: u32,
+    },
+    /// A GPU that cannot run the kernels.
+    #[error("{name} cannot run the kernels: they need {needs}")]
+    Device {
+        /// The GPU.
+        name: String,
+        /// What it lacks.
+        needs: &'static str,
+    },
+    /// The driver refused a call.
+    #[error("{call} failed with {code}, {name}: {text}")]
+    Driver {
+        /// The call.
+        call: &'static str,
+        /// The driver's number.
+        code: i32,
+        /// Its name.
+        name: String,
+        /// Its meaning.
+        text: String,
+    },
+    /// A fault took the context, and all memory of it. Any earlier launch of the process may have caused it, also another
+    /// library's.
+    #[error(
+        "the GPU's context is lost: {call} failed with {code}, {name}: {text}; the cause may be any earlier launch of this \
+         process"
+    )]
+    ContextLost {
+        /// The call that found out.
+        call: &'static str,
+        /// The driver's number.
+        code: i32,
+        /// Its name.
+        name: String,
+        /// Its meaning.
+        text: String,
+    },
+    /// Work for a context that was lost before.
+    #[error("the GPU's context was lost by an earlier fault; restart the process")]
+    ContextGone,
+    /// The driver's compiler refused the kernels.
+    #[error("the driver cannot load the kernels for {target}: {log}")]
+    Module {
+        /// The PTX.
+        target: &'static str,
+        /// What it said.
+        log: String,
+    },
+    /// Work that cannot be recorded, on a stream that is being captured.
+    #[error("the stream is being captured: {what} has to be enqueued before, or on another stream")]
+    Capturing {
+        /// The work.
+        what: &'static str,
+    },
+    /// Recording on a stream that is not being captured.
+    #[error("the stream is not being captured; begin a capture, or launch")]
+    NotCapturing,
     /// Worker threads could not be started.
     #[error("{threads} worker threads cannot be started: {cause}")]
     Threads {

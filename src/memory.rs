@@ -4,12 +4,13 @@
 //! while kernels move bytes, no Rust reference can watch them move.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::geometry::{Geometry, Memory, Region};
 
-use crate::backends::{Backend, Buffer};
-use crate::error::{Error, MemoryError};
+use crate::backends::{Backend, Buffer, Finish, Reach};
+use crate::error::{BackendError, Error, MemoryError};
 
 /// Names one registered region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,6 +37,8 @@ pub struct Registry {
     id: u64,
     /// Changes whenever a region goes, so that launchers look again.
     version: u64,
+    /// What waits for launches that may still run.
+    in_flight: Vec<Arc<dyn Finish>>,
     entries: Vec<Option<Entry>>,
     /// Start, end and index of each region that is here. No two share a byte, so that neighbours tell all.
     by_address: BTreeSet<(u64, u64, usize)>,
@@ -61,7 +64,7 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Self { id, version: 0, entries: Vec::new(), by_address: BTreeSet::new() }
+        Self { id, version: 0, in_flight: Vec::new(), entries: Vec::new(), by_address: BTreeSet::new() }
     }
 
     /// Allocates zeroed, page-aligned memory.
@@ -97,9 +100,10 @@ impl Registry {
     /// # Errors
     /// [`MemoryError::Released`] where it is not here.
     pub fn release(&mut self, id: RegionId) -> Result<(), Error> {
-        let own = id.registry == self.id;
-        let entry = self.entries.get_mut(id.index).filter(|_| own).and_then(Option::take);
-        let entry = entry.ok_or(MemoryError::Released)?;
+        self.entry(id).ok_or(MemoryError::Released)?;
+        // Its owner may free it from then on. What cannot be waited for has failed, and touches nothing any more.
+        let _ = self.finish();
+        let entry = self.entries.get_mut(id.index).and_then(Option::take).ok_or(MemoryError::Released)?;
         let (start, end) = bounds(entry.buffer.region());
         self.by_address.remove(&(start, end, id.index));
         self.version += 1;
@@ -112,25 +116,61 @@ impl Registry {
         self.entry(id).map(|entry| entry.buffer.region())
     }
 
-    /// The bytes of a region.
+    /// The bytes of a region, once no launch touches it any more: this waits. `None` where the region is gone, the host
+    /// does not reach it, or its GPU has failed; [`Registry::read`] reads any region.
     #[must_use]
     pub fn bytes(&self, id: RegionId) -> Option<&[u8]> {
-        self.entry(id).map(|entry| entry.buffer.bytes())
+        let entry = self.entry(id)?;
+        self.finish().ok()?;
+        entry.buffer.bytes()
     }
 
-    /// The bytes of a region, to be written.
+    /// The bytes of a region, to be written; as [`Registry::bytes`].
     #[must_use]
     pub fn bytes_mut(&mut self, id: RegionId) -> Option<&mut [u8]> {
         let own = id.registry == self.id;
-        let entry = self.entries.get_mut(id.index).filter(|_| own)?.as_mut()?;
-        Some(entry.buffer.bytes_mut())
+        self.finish().ok()?;
+        self.entries.get_mut(id.index).filter(|_| own)?.as_mut()?.buffer.bytes_mut()
+    }
+
+    /// Copies bytes from offset `at` of a region on, in whatever memory, once no launch touches it any more.
+    ///
+    /// # Errors
+    /// [`MemoryError::Released`] where it is not here, [`MemoryError::Outside`], and what a GPU says.
+    pub fn read(&self, id: RegionId, at: u64, into: &mut [u8]) -> Result<(), Error> {
+        let entry = self.entry(id).ok_or(MemoryError::Released)?;
+        self.finish()?;
+        entry.buffer.read(at, into)
+    }
+
+    /// Copies bytes to offset `at` of a region on, in whatever memory, once no launch touches it any more.
+    ///
+    /// # Errors
+    /// As [`Registry::read`].
+    pub fn write(&mut self, id: RegionId, at: u64, from: &[u8]) -> Result<(), Error> {
+        self.entry(id).ok_or(MemoryError::Released)?;
+        self.finish()?;
+        let entry = self.entries.get_mut(id.index).and_then(Option::as_mut).ok_or(MemoryError::Released)?;
+        entry.buffer.write(at, from)
+    }
+
+    /// Notes that a launch may still touch what is registered.
+    pub(crate) fn launched(&mut self, launches: Arc<dyn Finish>) {
+        if !self.in_flight.iter().any(|known| Arc::ptr_eq(known, &launches)) {
+            self.in_flight.push(launches);
+        }
+    }
+
+    /// Waits for launches, where there may be any.
+    fn finish(&self) -> Result<(), BackendError> {
+        self.in_flight.iter().try_for_each(|launches| launches.finish())
     }
 
     /// Refuses a geometry whose pools are not all registered.
-    pub(crate) fn check_pools(&self, geometry: &Geometry) -> Result<(), MemoryError> {
+    pub(crate) fn check_pools(&self, geometry: &Geometry, by: Reach) -> Result<(), MemoryError> {
         for pool in geometry.pools() {
             for region in pool.regions() {
-                self.check(pool.memory(), *region, || format!("pool `{}`", pool.name()))?;
+                self.check(pool.memory(), *region, by, || format!("pool `{}`", pool.name()))?;
             }
         }
         Ok(())
@@ -141,14 +181,19 @@ impl Registry {
         &self,
         place: Memory,
         array: Region,
+        by: Reach,
         what: impl FnOnce() -> String,
     ) -> Result<(), MemoryError> {
         let (start, end) = bounds(array);
         let last = self.by_address.range(..=(start, u64::MAX, usize::MAX)).next_back();
         let entry = last.and_then(|&(.., index)| self.entries.get(index)?.as_ref());
-        let holds = |entry: &Entry| entry.place == place && entry.buffer.region().holds(start, end);
-        if start == end || entry.is_some_and(holds) {
+        let holds = |entry: &&Entry| entry.place == place && entry.buffer.region().holds(start, end);
+        let holder = entry.filter(holds);
+        if start == end || holder.is_some_and(|entry| entry.buffer.is_reached(by)) {
             return Ok(());
+        }
+        if holder.is_some() {
+            return Err(MemoryError::OutOfReach { what: what(), start, end });
         }
         Err(MemoryError::Unregistered { what: what(), place: place.name(), start, end })
     }
@@ -160,6 +205,13 @@ impl Registry {
 
     fn entry(&self, id: RegionId) -> Option<&Entry> {
         self.entries.get(id.index).filter(|_| id.registry == self.id)?.as_ref()
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // As in `release`.
+        let _ = self.finish();
     }
 }
 

@@ -214,7 +214,7 @@ pub enum Backend {
     Auto,
     /// The CPU.
     Cpu,
-    /// An NVIDIA GPU: not in this build.
+    /// The first NVIDIA GPU.
     Cuda,
 }
 

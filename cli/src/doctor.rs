@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pagelift::backends::{Backend, open};
+use pagelift::backends::{Backend as _, Cuda, Engine, open};
 use serde::Serialize;
 
 use crate::manifest::Draft;
@@ -43,7 +43,7 @@ struct Verdict {
 struct Findings {
     version: &'static str,
     backend: &'static str,
-    backend_reason: &'static str,
+    backend_reason: String,
     processors: usize,
     available_memory: Option<u64>,
     findings: Vec<Finding>,
@@ -59,23 +59,30 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
     let available_memory = restore::available_memory();
     let memory = available_memory
         .map_or_else(|| "the system does not say".into(), |free| say::bytes(free) + " available");
+    let (backend, cuda) = match &opened.engine {
+        Engine::Cuda(gpu) => (gpu.name(), format!("{gpu:?}; kernels loaded in {:.0?}", gpu.loading())),
+        Engine::Cpu(cpu) => {
+            let gpu = Cuda::open(0);
+            (cpu.name(), gpu.map_or_else(|error| error.to_string(), |gpu| format!("{gpu:?}")))
+        }
+    };
     let finding = |what, found| Finding { what, found };
     let findings = vec![
-        finding("backend", format!("{}: {}", opened.backend.name(), opened.reason)),
+        finding("backend", format!("{backend}: {}", opened.reason)),
         finding("processors", processors.to_string()),
         finding("memory", memory),
-        finding("CUDA", "not in this build".into()),
+        finding("CUDA", cuda),
         finding("kernels", "embedded as PTX for sm_80 and sm_90; the same source runs on the CPU".into()),
     ];
     let manifests =
         args.manifests.iter().map(|path| fit(path, available_memory)).collect::<Result<Vec<_>, _>>()?;
     let found = Findings {
         version: env!("CARGO_PKG_VERSION"),
-        backend: opened.backend.name(),
+        backend,
         backend_reason: opened.reason,
         processors,
         available_memory,
-        verdict: verdict(opened.backend.name(), available_memory, &manifests),
+        verdict: verdict(backend, available_memory, &manifests),
         findings,
         manifests,
     };
@@ -123,7 +130,7 @@ fn verdict(backend: &str, available: Option<u64>, manifests: &[Fit]) -> Verdict 
 
 /// Prints findings for a person.
 fn print(found: &Findings) -> Result<(), Failure> {
-    let mut table = say::facts(["pagelift", found.version]);
+    let mut table = say::table(["pagelift", found.version]);
     for finding in &found.findings {
         table.add_row([finding.what, &finding.found]);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
+use comfy_table::{Table, presets};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 
@@ -27,26 +27,10 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
     say(&text)
 }
 
-/// Columns of a terminal that a table of facts fits into.
-const WIDTH: u16 = 80;
-/// The widest column of other tables: long names and lists go on in the next line.
-const COLUMN: u16 = 32;
-
-/// An empty table of facts, each with what it is about on its left.
-pub fn facts(headings: [&str; 2]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED).set_header(headings);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-    table
-}
-
 /// An empty table with these headings.
 pub fn table<const N: usize>(headings: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(headings);
-    for column in table.column_iter_mut() {
-        column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(COLUMN)));
-    }
     table
 }
 

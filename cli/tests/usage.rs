@@ -51,7 +51,7 @@ fn help_names_every_command_and_what_this_build_lacks() {
         assert!(text(&[command, "--help"]).contains("Usage: pagelift"), "{command}");
     }
     assert!(help.contains("Exit codes: 0 done"), "{help}");
-    assert!(text(&["restore", "--help"]).contains("cuda: An NVIDIA GPU: not in this build"));
+    assert!(text(&["restore", "--help"]).contains("cuda: The first NVIDIA GPU"));
 }
 
 #[test]

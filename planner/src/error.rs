@@ -259,19 +259,6 @@ pub enum GeometryError {
         /// The group.
         group: Arc<str>,
     },
-    /// Launchers would keep too large page maps.
-    #[error(
-        "group `{group}`: the page maps of all groups would have {needed} entries, at most {most} are kept: give its \
-         device pool fewer blocks"
-    )]
-    PageMaps {
-        /// The group.
-        group: Arc<str>,
-        /// Entries of its page map and of those before it, one for each page or part of one.
-        needed: u64,
-        /// The most that all groups may have.
-        most: u64,
-    },
     /// A number does not fit the tables.
     #[error("{place}: {what} is too large")]
     Overflow {

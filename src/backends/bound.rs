@@ -5,14 +5,16 @@
 //! source; a registry proves that these regions are memory. Together they are what the kernels ask for.
 
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagelift_abi as abi;
 use pagelift_planner::geometry::{Geometry, Memory, Region};
 use pagelift_planner::plan::{DigestPlan, Direction, PagePlan, Plan, RowPlan, Staging};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
+use pagelift_planner::quantity::Bytes;
+use zerocopy::{Immutable, IntoBytes};
 
-use super::{Backend, Buffer};
+use super::{Backend, Buffer, Reach};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;
 
@@ -50,22 +52,26 @@ pub trait Launchable: Plan {
     /// # Errors
     /// Those of the backend.
     #[doc(hidden)]
-    unsafe fn launch(
-        backend: &impl Backend,
+    unsafe fn launch<B: Backend>(
+        backend: &B,
+        stream: B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError>;
 }
 
 impl<D: Direction> Launchable for PagePlan<D> {
-    unsafe fn launch(
-        backend: &impl Backend,
+    unsafe fn launch<B: Backend>(
+        backend: &B,
+        stream: B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError> {
         let Addresses { table, routes, segments, bases, progress, .. } = at;
         // SAFETY: (1) is ours.
-        unsafe { backend.copy_pages(workers, abi::PagesArgs { table, routes, segments, bases, progress }) }
+        unsafe {
+            backend.copy_pages(stream, workers, abi::PagesArgs { table, routes, segments, bases, progress })
+        }
     }
 }
 
@@ -74,15 +80,20 @@ impl<D: Direction> Launchable for RowPlan<D> {
         !self.page_map().pending().is_empty()
     }
 
-    unsafe fn launch(
-        backend: &impl Backend,
+    unsafe fn launch<B: Backend>(
+        backend: &B,
+        stream: B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError> {
         let Addresses { table, routes, segments, bases, progress, maps, .. } = at;
         // SAFETY: (1) is ours.
         unsafe {
-            backend.copy_rows(workers, abi::RowsArgs { table, routes, segments, bases, progress, maps })
+            backend.copy_rows(
+                stream,
+                workers,
+                abi::RowsArgs { table, routes, segments, bases, progress, maps },
+            )
         }
     }
 }
@@ -90,15 +101,20 @@ impl<D: Direction> Launchable for RowPlan<D> {
 impl Launchable for DigestPlan {
     const REPEATABLE: bool = false;
 
-    unsafe fn launch(
-        backend: &impl Backend,
+    unsafe fn launch<B: Backend>(
+        backend: &B,
+        stream: B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError> {
         let Addresses { table, routes, segments, bases, progress, sums: digests, .. } = at;
         // SAFETY: (1) is ours.
         unsafe {
-            backend.digest(workers, abi::DigestArgs { table, routes, segments, bases, progress, digests })
+            backend.digest(
+                stream,
+                workers,
+                abi::DigestArgs { table, routes, segments, bases, progress, digests },
+            )
         }
     }
 }
@@ -112,6 +128,8 @@ pub(crate) struct Bound<B> {
     registry: (u64, u64),
     /// Arrays of the staged plan: they must be registered when it is launched.
     arrays: Vec<Region>,
+    /// What the staged plan copies, where the host knows it.
+    bytes: Option<Bytes>,
     /// Routes, segment pairs and bases: held so that their addresses stay good.
     _tables: [Buffer; 3],
     table: Buffer,
@@ -119,6 +137,7 @@ pub(crate) struct Bound<B> {
     _maps: Buffer,
     /// What launches add results to: a word for each job of a digest plan.
     sums: Buffer,
+    results: u32,
     addresses: Addresses,
 }
 
@@ -126,7 +145,7 @@ impl<B: Backend> Bound<B> {
     /// Uploads the geometry and the plan's page maps, and makes room for its table and its results at its capacity.
     pub fn new<P: Launchable>(backend: B, memory: &Registry, plan: &P) -> Result<Self, Error> {
         let geometry = plan.geometry();
-        memory.check_pools(geometry)?;
+        memory.check_pools(geometry, backend.reach())?;
         let routes = upload(&backend, geometry.routes())?;
         let segments = upload(&backend, geometry.segments())?;
         let bases = upload(&backend, geometry.bases())?;
@@ -134,6 +153,7 @@ impl<B: Backend> Bound<B> {
         let table = allocate(&backend, Memory::Device, plan.table_bytes())?;
         let progress = allocate(&backend, Memory::Device, size_of::<abi::Progress>())?;
         let sums = allocate(&backend, Memory::Device, plan.sums() as usize * size_of::<u64>())?;
+        let results = plan.sums();
         let addresses = Addresses {
             table: table.address(),
             routes: routes.address(),
@@ -148,11 +168,13 @@ impl<B: Backend> Bound<B> {
             geometry: Arc::clone(geometry),
             registry: memory.stamp(),
             arrays: Vec::with_capacity(64),
+            bytes: None,
             _tables: [routes, segments, bases],
             table,
             _progress: progress,
             _maps: maps,
             sums,
+            results,
             addresses,
         })
     }
@@ -162,16 +184,26 @@ impl<B: Backend> Bound<B> {
     }
 
     /// Room for a table.
-    pub fn table_bytes(&self) -> usize {
-        self.table.bytes().len()
+    pub const fn table_bytes(&self) -> usize {
+        self.table.len()
     }
 
-    /// What launches have added up since the last plan was staged.
-    pub fn sums(&self) -> &[u64] {
-        // Whole and aligned words, by `allocate`; a backend that gave a few bytes more gave no words.
-        let bytes = self.sums.bytes();
-        <[u64]>::ref_from_prefix_with_elems(bytes, bytes.len() / size_of::<u64>())
-            .map_or(&[], |(words, _)| words)
+    /// Room for results.
+    pub const fn results(&self) -> u32 {
+        self.results
+    }
+
+    /// What launches have added up since the last plan was staged, over these jobs.
+    pub fn sum(&self, jobs: Range<u32>) -> Result<u64, Error> {
+        let mut sum = 0_u64;
+        let mut words = [0; 64];
+        for first in jobs.clone().step_by(64) {
+            let left = (jobs.end - first) as usize;
+            let here = &mut words[..left.min(64)];
+            self.sums.read(u64::from(first) * size_of::<u64>() as u64, here.as_mut_bytes())?;
+            sum = here.iter().fold(sum, |sum, word| sum.wrapping_add(*word));
+        }
+        Ok(sum)
     }
 
     /// Refuses a plan of another geometry, or arrays that are not registered. Nothing has changed then.
@@ -181,57 +213,72 @@ impl<B: Backend> Bound<B> {
         }
         self.check_registry(memory)?;
         for array in plan.arrays() {
-            check_array(memory, array)?;
+            check_array(memory, array, self.backend.reach())?;
         }
         Ok(())
     }
 
-    /// Encodes a checked plan into `slot`, applies its page-map changes, copies it into the table, and sets its results
-    /// to 0. Where that fails, the table, the maps and the results are as they were.
-    pub fn load<P: Launchable>(
+    /// Encodes a checked plan into `slot`, and enqueues what makes it the next one: its page-map changes, a copy into the
+    /// table, and results of 0. Where that fails, the table, the maps and the results are as they were.
+    ///
+    /// # Safety
+    /// 1. Nobody writes `slot`, or frees it, before the plan's ticket is settled.
+    pub unsafe fn load<P: Launchable>(
         &mut self,
+        stream: B::Stream,
         plan: &P,
         staging: Staging,
         slot: &mut Buffer,
     ) -> Result<(), Error> {
-        let used = plan.encode(staging, slot.bytes_mut())?;
-        let (from, to) = (slot.bytes().get(..used), self.table.bytes_mut().get_mut(..used));
-        let (Some(from), Some(to)) = (from, to) else {
-            let room = self.table.bytes().len();
+        let room = slot.bytes_mut().unwrap_or_default();
+        let used = plan.encode(staging, room)?;
+        let room = self.table.len();
+        if used > room {
             return Err(LaunchError::TableTooSmall { needed: used, room }.into());
-        };
+        }
         if plan.changes_maps() {
             let (maps, entries) = (self.addresses.maps, u64::from(self.geometry.map_entries()));
             // The changes are read from the slot: until they are applied the table holds the plan before.
             let args = abi::MapArgs { table: slot.address(), maps, entries };
             // SAFETY: (1) the slot was just written by a planner's plan for this geometry, whose maps have that many
-            // entries; both buffers are ours, and `&mut` keeps everybody else away.
-            unsafe { self.backend.apply_map(args) }?;
+            // entries, and stays (1); the maps are ours, and touched in the stream's order.
+            unsafe { self.backend.apply_map(stream, args) }?;
         }
-        to.copy_from_slice(from);
-        self.sums.bytes_mut().fill(0);
+        // SAFETY: (1) the slot stays (1); table and sums are ours and touched in the stream's order, as `sums` waits for
+        // the stream.
+        unsafe {
+            self.backend.upload(stream, slot, &mut self.table, used)?;
+            self.backend.clear(stream, &mut self.sums)?;
+        }
         self.arrays.clear();
         self.arrays.extend(plan.arrays());
+        self.bytes = plan.bytes();
         Ok(())
     }
 
     /// Launches the kernel of `P` on the table.
     pub fn launch<P: Launchable>(
         &mut self,
+        stream: B::Stream,
         memory: &mut Registry,
         workers: Option<NonZeroU32>,
     ) -> Result<(), Error> {
         self.check_registry(memory)?;
         for array in &self.arrays {
-            check_array(memory, *array)?;
+            check_array(memory, *array, self.backend.reach())?;
         }
+        let workers = workers.or_else(|| self.backend.suited(self.bytes?));
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
         // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
         // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, backends
         // see to it that no two workers write it at once. (3) Launches of this progress word come through `&mut self`,
         // one after the other.
-        Ok(unsafe { P::launch(&self.backend, workers, self.addresses) }?)
+        unsafe { P::launch(&self.backend, stream, workers, self.addresses) }?;
+        if let Some(launches) = self.backend.in_flight() {
+            memory.launched(launches);
+        }
+        Ok(())
     }
 
     /// Refuses another registry, and one that has lost a pool.
@@ -241,7 +288,7 @@ impl<B: Backend> Bound<B> {
             return Err(LaunchError::OtherRegistry.into());
         }
         if version != self.registry.1 {
-            memory.check_pools(&self.geometry)?;
+            memory.check_pools(&self.geometry, self.backend.reach())?;
             self.registry.1 = version;
         }
         Ok(())
@@ -249,29 +296,25 @@ impl<B: Backend> Bound<B> {
 }
 
 /// Refuses an array that is not registered device memory.
-fn check_array(memory: &Registry, array: Region) -> Result<(), MemoryError> {
-    memory.check(Memory::Device, array, || "an array of a row binding".into())
+fn check_array(memory: &Registry, array: Region, by: Reach) -> Result<(), MemoryError> {
+    memory.check(Memory::Device, array, by, || "an array of a row binding".into())
 }
 
 /// Copies a table into memory that kernels read.
 fn upload<T: IntoBytes + Immutable>(backend: &impl Backend, entries: &[T]) -> Result<Buffer, Error> {
     let bytes = entries.as_bytes();
     let mut buffer = allocate(backend, Memory::Device, bytes.len())?;
-    if let Some(to) = buffer.bytes_mut().get_mut(..bytes.len()) {
-        to.copy_from_slice(bytes);
-    }
+    buffer.write(0, bytes)?;
     Ok(buffer)
 }
 
 /// Allocates memory for a table. Kernels trust its size and alignment, so a backend's word is not enough.
 pub(crate) fn allocate(backend: &impl Backend, place: Memory, bytes: usize) -> Result<Buffer, Error> {
     let needed = bytes as u64;
-    let mut buffer = backend.allocate(place, needed)?;
+    let buffer = backend.allocate(place, needed)?;
     let (found, address) = (buffer.region().bytes(), buffer.address());
     if found < needed || !address.is_multiple_of(16) {
         return Err(BackendError::Allocation { name: backend.name(), needed, found, address }.into());
     }
-    // A table that was never staged must have ticket 0.
-    buffer.bytes_mut().fill(0);
     Ok(buffer)
 }

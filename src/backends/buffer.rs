@@ -2,27 +2,74 @@
 
 use std::alloc::{self, Layout};
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::geometry::{Memory, Region};
 
-use crate::error::{Error, MemoryError};
+use crate::error::{BackendError, Error, MemoryError};
 
 /// Allocations begin at multiples of this: registration works in pages, and vector moves need 16.
 const ALIGNMENT: usize = 4096;
 
+/// Waits for launches that have returned before they have run.
+pub trait Finish: fmt::Debug + Send + Sync {
+    /// Waits until none of them touches memory any more.
+    ///
+    /// # Errors
+    /// Where one of them failed.
+    fn finish(&self) -> Result<(), BackendError>;
+}
+
+/// Whose kernels reach a piece of memory, or which memory a backend's kernels reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Memory of this process; kernels that run on its CPU.
+    Process,
+    /// Host memory that is mapped for every GPU.
+    Mapped,
+    /// Memory of one GPU, by its ordinal; its kernels.
+    Gpu(u32),
+}
+
+/// Memory that no Rust reference reaches.
+pub(crate) trait DeviceOwner: fmt::Debug + Send + Sync {
+    /// The GPU's ordinal.
+    fn gpu(&self) -> u32;
+
+    /// Reads bytes from offset `at` on, after all that was enqueued. They are inside the memory.
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), BackendError>;
+
+    /// Writes bytes from offset `at` on, after all that was enqueued. They are inside the memory.
+    fn write(&self, at: u64, from: &[u8]) -> Result<(), BackendError>;
+}
+
+/// Whose the memory of a buffer is.
+#[derive(Debug)]
+enum Keep {
+    /// Allocated here: what to free, and with what.
+    Heap(NonNull<u8>, Layout),
+    /// Somebody else's.
+    Adopted,
+    /// Host memory that is mapped for GPUs, and unmapped when this goes.
+    Mapped { _owner: Box<dyn fmt::Debug + Send + Sync> },
+    /// Memory of a GPU.
+    Device(Box<dyn DeviceOwner>),
+}
+
 /// Zeroed memory of its own, or memory of somebody else's.
 ///
-/// Like a boxed slice it lends its bytes by `&self` and `&mut self`; unlike one, kernels may also write it by address,
-/// while a launch borrows it exclusively.
+/// Like a boxed slice it lends its bytes by `&self` and `&mut self`, where the host reaches them; unlike one, kernels may
+/// also write it by address, while a launch borrows it exclusively.
 pub struct Buffer {
     // Invariant: `start` is valid for reads and writes of `bytes` bytes for as long as this value lives, its provenance
-    // is exposed, and nobody but this value and the launches it is lent to touches them.
-    start: NonNull<u8>,
+    // is exposed, and nobody but this value and the launches it is lent to touches them. At `address` kernels reach the
+    // same bytes.
+    start: Option<NonNull<u8>>,
+    address: u64,
     bytes: usize,
-    /// What to free, and with what; `None` where it was adopted.
-    allocation: Option<(NonNull<u8>, Layout)>,
+    keep: Keep,
 }
 
 // SAFETY: a buffer owns its bytes, or has been promised them; it hands them out by the rules of references.
@@ -44,11 +91,12 @@ impl Buffer {
         let skipped = allocated.addr().get().wrapping_neg() & (ALIGNMENT - 1);
         // SAFETY: less than `ALIGNMENT` bytes are skipped, and that many come on top of `size`.
         let start = unsafe { allocated.add(skipped) };
-        let _ = start.as_ptr().expose_provenance();
-        Ok(Self { start, bytes: size, allocation: Some((allocated, layout)) })
+        let address = start.as_ptr().expose_provenance() as u64;
+        Ok(Self { start: Some(start), address, bytes: size, keep: Keep::Heap(allocated, layout) })
     }
 
-    /// Adopts memory that somebody else made, and will free.
+    /// Adopts host memory that somebody else made, and will free. A GPU reaches such memory only where it is registered:
+    /// see [`Cuda::register`](super::Cuda::register), and [`Cuda::adopt`](super::Cuda::adopt) for memory of a GPU.
     ///
     /// ```
     /// use pagelift::backends::Buffer;
@@ -65,8 +113,29 @@ impl Buffer {
     /// 2. Meanwhile nobody else touches them, except as an ordering that both sides keep allows.
     #[must_use]
     pub unsafe fn adopt(start: *mut u8, bytes: usize) -> Option<Self> {
-        let _ = start.expose_provenance();
-        NonNull::new(start).map(|start| Self { start, bytes, allocation: None })
+        let address = start.expose_provenance() as u64;
+        let start = NonNull::new(start)?;
+        Some(Self { start: Some(start), address, bytes, keep: Keep::Adopted })
+    }
+
+    /// Host memory of a backend's, which kernels see at `address`.
+    ///
+    /// # Safety
+    /// 1. `start` is valid for reads and writes of `bytes` initialised bytes until `owner` is dropped, and nobody else
+    ///    touches them but launches that this buffer is lent to.
+    pub(crate) unsafe fn mapped(
+        start: NonNull<u8>,
+        address: u64,
+        bytes: usize,
+        owner: Box<dyn fmt::Debug + Send + Sync>,
+    ) -> Self {
+        let _ = start.as_ptr().expose_provenance();
+        Self { start: Some(start), address, bytes, keep: Keep::Mapped { _owner: owner } }
+    }
+
+    /// Device memory of a backend's.
+    pub(crate) fn on_device(address: u64, bytes: usize, owner: Box<dyn DeviceOwner>) -> Self {
+        Self { start: None, address, bytes, keep: Keep::Device(owner) }
     }
 
     /// Where it lies, as kernels see it.
@@ -76,29 +145,80 @@ impl Buffer {
     }
 
     /// Its first address, as kernels see it.
-    pub(crate) fn address(&self) -> u64 {
-        self.start.as_ptr().addr() as u64
+    pub(crate) const fn address(&self) -> u64 {
+        self.address
     }
 
-    /// Its bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
+    /// How many bytes it has.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its bytes, where the host reaches them.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
         // SAFETY: by the invariant they are valid and initialised, and nobody writes them while `self` is borrowed.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+        self.start.map(|start| unsafe { std::slice::from_raw_parts(start.as_ptr(), self.bytes) })
     }
 
-    /// Its bytes, to be written.
-    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+    /// Its bytes, to be written, where the host reaches them.
+    pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         // SAFETY: by the invariant they are valid and initialised, and nobody else touches them while `self` is
         // borrowed exclusively.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+        self.start.map(|start| unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) })
+    }
+
+    /// Whether kernels that reach `by` reach it.
+    pub(crate) fn is_reached(&self, by: Reach) -> bool {
+        match (&self.keep, by) {
+            (Keep::Heap(..) | Keep::Adopted, Reach::Process) | (Keep::Mapped { .. }, Reach::Gpu(_)) => true,
+            // The CPU's kernels take addresses as they are.
+            (Keep::Mapped { .. }, Reach::Process) => {
+                self.start.is_some_and(|start| start.as_ptr().addr() as u64 == self.address)
+            }
+            (Keep::Device(owner), Reach::Gpu(gpu)) => owner.gpu() == gpu,
+            _ => false,
+        }
+    }
+
+    /// Reads bytes from offset `at` on, wherever they lie.
+    pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Error> {
+        let range = self.range(at, into.len())?;
+        match (&self.keep, self.bytes()) {
+            (Keep::Device(owner), _) => owner.read(at, into)?,
+            (_, bytes) => into.copy_from_slice(bytes.and_then(|bytes| bytes.get(range)).unwrap_or_default()),
+        }
+        Ok(())
+    }
+
+    /// Writes bytes from offset `at` on, wherever they lie.
+    pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Error> {
+        let range = self.range(at, from.len())?;
+        match &self.keep {
+            Keep::Device(owner) => owner.write(at, from)?,
+            Keep::Heap(..) | Keep::Adopted | Keep::Mapped { .. } => {
+                if let Some(to) = self.bytes_mut().and_then(|bytes| bytes.get_mut(range)) {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The range of `length` bytes from `at` on, where it lies inside.
+    fn range(&self, at: u64, length: usize) -> Result<Range<usize>, MemoryError> {
+        let outside = MemoryError::Outside { at, length: length as u64, bytes: self.bytes as u64 };
+        let start = usize::try_from(at).map_err(|_| outside.clone())?;
+        let end = start.checked_add(length).filter(|end| *end <= self.bytes).ok_or(outside)?;
+        Ok(start..end)
     }
 
     /// Loads the `u64` at `offset` with acquire ordering; `None` where no aligned one lies there. Kernels store such
     /// words while the buffer is shared.
     pub(crate) fn load_acquire(&self, offset: usize) -> Option<u64> {
         let fits = offset.checked_add(8).is_some_and(|end| end <= self.bytes);
+        let start = self.start.filter(|_| fits)?;
         // SAFETY: `offset` is inside the buffer.
-        let word = fits.then(|| unsafe { self.start.as_ptr().add(offset) }.cast::<u64>())?;
+        let word = unsafe { start.as_ptr().add(offset) }.cast::<u64>();
         // SAFETY: by the invariant the word is valid; it is aligned; kernels store it atomically.
         word.is_aligned().then(|| unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Acquire))
     }
@@ -106,9 +226,9 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some((allocated, layout)) = self.allocation {
+        if let Keep::Heap(allocated, layout) = &self.keep {
             // SAFETY: it was allocated with this layout, and goes once.
-            unsafe { alloc::dealloc(allocated.as_ptr(), layout) };
+            unsafe { alloc::dealloc(allocated.as_ptr(), *layout) };
         }
     }
 }

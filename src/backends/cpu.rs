@@ -8,6 +8,7 @@ use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_device::{Kernel, emulation};
 use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use pagelift_planner::geometry::Memory;
+use pagelift_planner::quantity::Bytes;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -16,6 +17,9 @@ use crate::error::{BackendError, Error};
 
 /// Warps for each thread: units are of uneven size, and a thread that is done early takes another warp.
 const WARPS_PER_THREAD: usize = 4;
+
+/// Launches that copy less are done by the calling thread alone, before others would have woken up.
+const ALONE: Bytes = Bytes::new(2 << 20);
 
 /// The most threads: each takes a stack, and a system that cannot start one may end the process.
 const MOST_THREADS: usize = 1024;
@@ -82,6 +86,10 @@ impl Cpu {
 }
 
 impl Backend for Cpu {
+    type Stream = ();
+
+    fn stream(&self) {}
+
     fn name(&self) -> &'static str {
         "cpu"
     }
@@ -90,7 +98,16 @@ impl Backend for Cpu {
         Buffer::zeroed(place, bytes)
     }
 
-    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+    fn suited(&self, bytes: Bytes) -> Option<NonZeroU32> {
+        (bytes < ALONE).then_some(NonZeroU32::MIN)
+    }
+
+    unsafe fn copy_pages(
+        &self,
+        (): (),
+        workers: Option<NonZeroU32>,
+        args: PagesArgs,
+    ) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { self.run::<pagelift_copy_pages>(workers, args) };
         Ok(())
@@ -98,19 +115,29 @@ impl Backend for Cpu {
 
     /// Which rows are copied only the step's arrays say, and they may name a row twice. One worker copies them, so that
     /// no two write one row at once.
-    unsafe fn copy_rows(&self, _workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+    unsafe fn copy_rows(
+        &self,
+        (): (),
+        _workers: Option<NonZeroU32>,
+        args: RowsArgs,
+    ) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { self.run::<pagelift_copy_rows>(Some(NonZeroU32::MIN), args) };
         Ok(())
     }
 
-    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
+    unsafe fn digest(
+        &self,
+        (): (),
+        workers: Option<NonZeroU32>,
+        args: DigestArgs,
+    ) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { self.run::<pagelift_digest>(workers, args) };
         Ok(())
     }
 
-    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, (): (), args: MapArgs) -> Result<(), BackendError> {
         // SAFETY: (1) is ours. Changes are few: one worker.
         unsafe { self.run::<pagelift_apply_map>(Some(NonZeroU32::MIN), args) };
         Ok(())

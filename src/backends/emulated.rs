@@ -55,6 +55,10 @@ impl Emulated {
 }
 
 impl Backend for Emulated {
+    type Stream = ();
+
+    fn stream(&self) {}
+
     fn name(&self) -> &'static str {
         "emulated"
     }
@@ -63,7 +67,12 @@ impl Backend for Emulated {
         Buffer::zeroed(place, bytes)
     }
 
-    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+    unsafe fn copy_pages(
+        &self,
+        (): (),
+        workers: Option<NonZeroU32>,
+        args: PagesArgs,
+    ) -> Result<(), BackendError> {
         self.check()?;
         // SAFETY: (1) is ours; rings need no shared memory here.
         unsafe {
@@ -76,21 +85,31 @@ impl Backend for Emulated {
         Ok(())
     }
 
-    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+    unsafe fn copy_rows(
+        &self,
+        (): (),
+        workers: Option<NonZeroU32>,
+        args: RowsArgs,
+    ) -> Result<(), BackendError> {
         self.check()?;
         // SAFETY: (1) is ours.
         unsafe { emulation::run::<pagelift_copy_rows>(self.shape_for(workers), self.seed, args) };
         Ok(())
     }
 
-    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
+    unsafe fn digest(
+        &self,
+        (): (),
+        workers: Option<NonZeroU32>,
+        args: DigestArgs,
+    ) -> Result<(), BackendError> {
         self.check()?;
         // SAFETY: (1) is ours.
         unsafe { emulation::run::<pagelift_digest>(self.shape_for(workers), self.seed, args) };
         Ok(())
     }
 
-    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, (): (), args: MapArgs) -> Result<(), BackendError> {
         self.check()?;
         // SAFETY: (1) is ours.
         unsafe { emulation::run::<pagelift_apply_map>(self.shape, self.seed, args) };

@@ -3,6 +3,7 @@
 //! | backend | runs on | for |
 //! |---|---|---|
 //! | [`Cpu`] | worker threads, one lane a warp | machines without a GPU; the default there |
+//! | [`Cuda`] | an NVIDIA GPU, on streams and in graphs | engines |
 //! | [`Emulated`] | one thread, any launch shape, any order of threads | tests |
 //!
 //! Backends know kernels and addresses; what they may be asked to do was decided by a plan and checked by a
@@ -11,101 +12,252 @@
 mod bound;
 mod buffer;
 mod cpu;
+mod cuda;
 mod emulated;
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_planner::geometry::Memory;
+use pagelift_planner::quantity::Bytes;
 
 pub use bound::Launchable;
 pub(crate) use bound::{Bound, allocate};
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Finish, Reach};
 pub use cpu::Cpu;
+pub use cuda::{CaptureMode, Cuda, CudaGraph, CudaStream};
 pub use emulated::Emulated;
 pub use pagelift_device::emulation::Shape;
 
 use crate::error::{BackendError, Error};
 
-/// Runs the kernels of pagelift. A launch is complete when the call returns: memory that it was lent may then be read,
-/// written and released again.
+/// Runs the kernels of pagelift, in the order of a stream.
+///
+/// The methods with a body are those of a backend that has run a launch when the call returns, in memory that the host
+/// reaches.
 pub trait Backend: fmt::Debug {
+    /// Where work is enqueued.
+    type Stream: Copy + fmt::Debug;
+
     /// Its name, as `--backend` takes it.
     fn name(&self) -> &'static str;
 
-    /// Allocates zeroed, page-aligned memory of at least `bytes` bytes that kernels can reach.
+    /// The stream that is used where none is named.
+    fn stream(&self) -> Self::Stream;
+
+    /// Allocates zeroed, page-aligned memory of at least `bytes` bytes that kernels can reach: pinned and mapped memory of
+    /// the host, or memory of the device.
     ///
     /// # Errors
     /// Where there is no room for it.
     fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error>;
 
+    /// Which memory its kernels reach.
+    fn reach(&self) -> Reach {
+        Reach::Process
+    }
+
+    /// What waits for launches, where these may still run when the call has returned.
+    fn in_flight(&self) -> Option<Arc<dyn Finish>> {
+        None
+    }
+
+    /// Waits for everything that was enqueued on a stream.
+    ///
+    /// # Errors
+    /// Where some of it failed.
+    fn wait(&self, _stream: Self::Stream) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// How many workers suit a launch that copies so many bytes, where nobody says; `None` leaves it to the launch.
+    fn suited(&self, _bytes: Bytes) -> Option<NonZeroU32> {
+        None
+    }
+
+    /// Whether a stream is being captured into a graph.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    fn is_capturing(&self, _stream: Self::Stream) -> Result<bool, BackendError> {
+        Ok(false)
+    }
+
+    /// Copies the first `bytes` bytes of `from`, which the host reaches, to `to`, as far as both have them.
+    ///
+    /// # Safety
+    /// 1. Until the stream has got there, both live, nobody writes `from`, and only the stream touches `to`.
+    ///
+    /// # Errors
+    /// Where it cannot be enqueued.
+    unsafe fn upload(
+        &self,
+        _stream: Self::Stream,
+        from: &Buffer,
+        to: &mut Buffer,
+        bytes: usize,
+    ) -> Result<(), BackendError> {
+        let from = from.bytes().and_then(|from| from.get(..bytes));
+        if let Some((from, to)) = from.zip(to.bytes_mut().and_then(|to| to.get_mut(..bytes))) {
+            to.copy_from_slice(from);
+        }
+        Ok(())
+    }
+
+    /// Fills `buffer` with zeros.
+    ///
+    /// # Safety
+    /// 1. Until the stream has got there, it lives, and only the stream touches it.
+    ///
+    /// # Errors
+    /// Where it cannot be enqueued.
+    unsafe fn clear(&self, _stream: Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
+        if let Some(bytes) = buffer.bytes_mut() {
+            bytes.fill(0);
+        }
+        Ok(())
+    }
+
     /// Runs `pagelift_copy_pages`, with at most `workers` workers where that is said.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_pages()`] hold for `args`.
+    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_pages()`] hold for `args` until the launch has finished.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
-    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError>;
+    unsafe fn copy_pages(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: PagesArgs,
+    ) -> Result<(), BackendError>;
 
     /// Runs `pagelift_copy_rows`, with at most `workers` workers where that is said. A slot mapping may name a row twice:
     /// a backend whose workers would then race has to use one.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_rows()`] hold for `args`.
+    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_rows()`] hold for `args` until the launch has finished.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
-    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError>;
+    unsafe fn copy_rows(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: RowsArgs,
+    ) -> Result<(), BackendError>;
 
     /// Runs `pagelift_digest`, with at most `workers` workers where that is said.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_digest()`] hold for `args`.
+    /// 1. The conditions of [`pagelift_kernels::pagelift_digest()`] hold for `args` until the launch has finished.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
-    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError>;
+    unsafe fn digest(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: DigestArgs,
+    ) -> Result<(), BackendError>;
 
     /// Runs `pagelift_apply_map`.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_apply_map()`] hold for `args`.
+    /// 1. The conditions of [`pagelift_kernels::pagelift_apply_map()`] hold for `args` until the launch has finished.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
-    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError>;
+    unsafe fn apply_map(&self, stream: Self::Stream, args: MapArgs) -> Result<(), BackendError>;
 }
 
 /// A backend may be shared by several launchers.
 impl<B: Backend + ?Sized> Backend for &B {
+    type Stream = B::Stream;
+
     fn name(&self) -> &'static str {
         (**self).name()
+    }
+
+    fn stream(&self) -> Self::Stream {
+        (**self).stream()
     }
 
     fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
         (**self).allocate(place, bytes)
     }
 
-    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { (**self).copy_pages(workers, args) }
+    fn reach(&self) -> Reach {
+        (**self).reach()
     }
 
-    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { (**self).copy_rows(workers, args) }
+    fn in_flight(&self) -> Option<Arc<dyn Finish>> {
+        (**self).in_flight()
     }
 
-    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { (**self).digest(workers, args) }
+    fn wait(&self, stream: Self::Stream) -> Result<(), BackendError> {
+        (**self).wait(stream)
     }
 
-    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+    fn suited(&self, bytes: Bytes) -> Option<NonZeroU32> {
+        (**self).suited(bytes)
+    }
+
+    fn is_capturing(&self, stream: Self::Stream) -> Result<bool, BackendError> {
+        (**self).is_capturing(stream)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: Self::Stream,
+        from: &Buffer,
+        to: &mut Buffer,
+        bytes: usize,
+    ) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
-        unsafe { (**self).apply_map(args) }
+        unsafe { (**self).upload(stream, from, to, bytes) }
+    }
+
+    unsafe fn clear(&self, stream: Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).clear(stream, buffer) }
+    }
+
+    unsafe fn copy_pages(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: PagesArgs,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).copy_pages(stream, workers, args) }
+    }
+
+    unsafe fn copy_rows(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: RowsArgs,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).copy_rows(stream, workers, args) }
+    }
+
+    unsafe fn digest(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: DigestArgs,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).digest(stream, workers, args) }
+    }
+
+    unsafe fn apply_map(&self, stream: Self::Stream, args: MapArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { (**self).apply_map(stream, args) }
     }
 }
 
@@ -121,31 +273,48 @@ pub enum Choice {
     Cuda,
 }
 
+/// A backend that was opened.
+#[derive(Debug)]
+pub enum Engine {
+    /// The CPU.
+    Cpu(Cpu),
+    /// An NVIDIA GPU.
+    Cuda(Cuda),
+}
+
 /// A backend, and why it was taken.
 #[derive(Debug)]
 pub struct Opened {
     /// The backend.
-    pub backend: Cpu,
+    pub engine: Engine,
     /// In words.
-    pub reason: &'static str,
+    pub reason: String,
 }
 
-/// Opens the wanted backend.
+/// Opens the wanted backend: on a GPU the first one.
 ///
 /// ```
-/// use pagelift::backends::{Backend, Choice, open};
-/// assert_eq!(open(Choice::Cpu)?.backend.name(), "cpu");
-/// assert!(open(Choice::Cuda).is_err());
+/// use pagelift::backends::{Choice, Engine, open};
+/// assert!(matches!(open(Choice::Cpu)?.engine, Engine::Cpu(_)));
+/// // Without a driver or a GPU, this is the CPU too.
+/// println!("{}", open(Choice::Auto)?.reason);
 /// # Ok::<(), pagelift::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`BackendError::NotBuilt`] for a backend that this build does not have.
+/// Where there is no usable driver or GPU and one is asked for; what [`Cpu::new`] and [`Cuda::open`] say.
 pub fn open(choice: Choice) -> Result<Opened, Error> {
-    let reason = match choice {
-        Choice::Auto => "no CUDA backend in this build",
-        Choice::Cpu => "asked for",
-        Choice::Cuda => return Err(BackendError::NotBuilt { name: "cuda", instead: "cpu" }.into()),
-    };
-    Ok(Opened { backend: Cpu::new()?, reason })
+    let cpu = |reason: String| Ok(Opened { engine: Engine::Cpu(Cpu::new()?), reason });
+    match (choice, (choice != Choice::Cpu).then(|| Cuda::open(0))) {
+        (_, Some(Ok(gpu))) => {
+            let reason = format!("GPU 0 is an {}", gpu.device());
+            Ok(Opened { engine: Engine::Cuda(gpu), reason })
+        }
+        (Choice::Cuda, Some(Err(error))) => Err(error),
+        (_, Some(Err(Error::Backend(BackendError::NoDriver { cause })))) => {
+            cpu(format!("no NVIDIA driver: {cause}"))
+        }
+        (_, Some(Err(error))) => cpu(error.to_string()),
+        (_, None) => cpu("asked for".into()),
+    }
 }

@@ -74,8 +74,10 @@ impl<B: Backend> Launcher<B, DigestPlan> {
                 return Err(LaunchError::DigestsGone { ticket }.into());
             }
         }
-        let sums = self.bound.sums().get(..results.jobs).unwrap_or_default();
-        let digest = if number.filling() == results.filling { number.of(sums) } else { None };
-        Ok(digest.ok_or(LaunchError::OtherDigest { ticket })?)
+        let jobs = number.jobs();
+        if number.filling() != results.filling || jobs.end as usize > results.jobs {
+            return Err(LaunchError::OtherDigest { ticket }.into());
+        }
+        self.bound.sum(jobs)
     }
 }

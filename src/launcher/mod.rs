@@ -25,7 +25,7 @@ pub use counters::Counters;
 pub use ring::{Report, TicketState};
 
 use crate::backends::{Backend, Bound, Launchable};
-use crate::error::{Error, LaunchError};
+use crate::error::{BackendError, Error, LaunchError};
 use crate::memory::Registry;
 use digests::Results;
 use ring::Ring;
@@ -57,12 +57,13 @@ impl Default for LauncherOptions {
 /// See the crate's example. Its methods take `&mut self` and the registry: one launch at a time, and nothing else
 /// touches registered memory meanwhile.
 #[derive(Debug)]
-pub struct Launcher<B, P> {
+pub struct Launcher<B: Backend, P> {
     /// Tells its tickets and its plan from others'.
     id: u64,
     bound: Bound<B>,
     ring: Ring,
     options: LauncherOptions,
+    stream: B::Stream,
     counters: Counters,
     /// Whose results there are, or will be: the plan's that was staged last.
     results: Option<Results>,
@@ -87,10 +88,11 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         }
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         let ring = Ring::new(&backend, id, options.slots, plan.table_bytes())?;
+        let stream = backend.stream();
         let bound = Bound::new(backend, memory, plan)?;
         plan.attach(id);
         let counters = Counters::default();
-        Ok(Self { id, bound, ring, options, counters, results: None, plan: PhantomData })
+        Ok(Self { id, bound, ring, options, stream, counters, results: None, plan: PhantomData })
     }
 
     /// Stages a plan: the next launch carries it out. A plan staged before and not launched yet is superseded.
@@ -106,7 +108,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         if needed > room {
             return Err(LaunchError::TableTooSmall { needed, room }.into());
         }
-        let (needed, room) = (plan.sums() as usize, self.bound.sums().len());
+        let (needed, room) = (plan.sums() as usize, self.bound.results() as usize);
         if needed > room {
             return Err(LaunchError::TooManyResults { needed, room }.into());
         }
@@ -114,10 +116,16 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
             return Err(LaunchError::OtherLauncher.into());
         }
         self.bound.check(memory, plan)?;
-        let repeat = self.options.repeat;
-        let bound = &mut self.bound;
+        let (repeat, stream, bound) = (self.options.repeat, self.stream, &mut self.bound);
+        if bound.backend().is_capturing(stream)? {
+            return Err(BackendError::Capturing { what: "a staged plan" }.into());
+        }
         let ticket = self.ring.stage(|ticket, completion, slot| {
-            bound.load(plan, Staging { ticket, completion, repeat }, slot)
+            #[allow(unsafe_code, reason = "who may write a slot, only the ring knows")]
+            // SAFETY: (1) the ring lends a slot again when its ticket is settled, and waits before it is dropped.
+            unsafe {
+                bound.load(stream, plan, Staging { ticket, completion, repeat }, slot)
+            }
         })?;
         plan.staged();
         self.results = Some(Results { ticket, filling: plan.filling(), jobs: plan.jobs() });
@@ -130,9 +138,44 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// # Errors
     /// Where the registry has lost a pool or an array since, or the backend cannot launch. Nothing ran then.
     pub fn launch(&mut self, memory: &mut Registry) -> Result<(), Error> {
-        self.bound.launch::<P>(memory, self.options.workers)?;
+        if self.backend().is_capturing(self.stream)? {
+            return Err(BackendError::Capturing { what: "a launch" }.into());
+        }
+        self.bound.launch::<P>(self.stream, memory, self.options.workers)?;
         self.counters.launched();
         Ok(())
+    }
+
+    /// Records the kernel into the graph that the stream is being captured into. Each replay of the graph then carries
+    /// out the plan that is staged at that time, once. A launcher may be recorded into any number of graphs.
+    ///
+    /// # Safety
+    /// 1. The launcher, the registry and what is registered live as long as a graph with it may be replayed.
+    /// 2. Replays and launches of this launcher run one after the other.
+    /// 3. While a replay may run, nobody else touches what its plan reads and writes; [`Registry::bytes`] does not know
+    ///    of it.
+    ///
+    /// # Errors
+    /// [`BackendError::NotCapturing`], and as [`Launcher::launch`].
+    #[allow(unsafe_code, reason = "what is replayed when, only the caller knows")]
+    pub unsafe fn record(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        if !self.backend().is_capturing(self.stream)? {
+            return Err(BackendError::NotCapturing.into());
+        }
+        self.bound.launch::<P>(self.stream, memory, self.options.workers)
+    }
+
+    /// Waits until everything on its stream has finished; a launch that was made is then done.
+    ///
+    /// # Errors
+    /// [`BackendError::ContextLost`] where some of it failed.
+    pub fn wait(&self) -> Result<(), Error> {
+        Ok(self.backend().wait(self.stream)?)
+    }
+
+    /// Uses another stream from now on. The caller orders it after what is in the one before.
+    pub fn set_stream(&mut self, stream: B::Stream) {
+        self.stream = stream;
     }
 
     /// What became of a ticket.

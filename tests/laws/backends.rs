@@ -1,8 +1,13 @@
 //! The backends that the laws are held against.
 
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
-use pagelift::backends::{Backend, Cpu, Emulated, Shape};
+use pagelift::Error;
+use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Reach, Shape};
+use pagelift::error::BackendError;
+use pagelift::geometry::Memory;
+use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 
 use crate::rng::Rng;
 
@@ -64,4 +69,103 @@ fn emulated(seed: u64, lanes: u32, bulk: bool) -> Emulated {
     let mut rng = Rng(seed);
     let shape = Shape { blocks: rng.pick(&[1, 1, 2, 5]), warps: rng.pick(&[1, 4]), lanes };
     Emulated { shape, seed: rng.next(), bulk }
+}
+
+/// A GPU whose launches have finished when the call returns: so the laws need not know that it has streams.
+pub enum Gpu {}
+
+/// The first GPU. Tests that need one are ignored, unless somebody who has one asks for them.
+pub fn gpu() -> &'static Cuda {
+    static GPU: OnceLock<Cuda> = OnceLock::new();
+    GPU.get_or_init(|| Cuda::open(0).unwrap())
+}
+
+impl Subject for Gpu {
+    type Backend = Waiting;
+    fn backend(_: u64) -> Waiting {
+        Waiting(gpu())
+    }
+}
+
+/// Waits for each launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting(&'static Cuda);
+
+impl Waiting {
+    fn settle(self, enqueued: Result<(), BackendError>) -> Result<(), BackendError> {
+        enqueued?;
+        self.0.synchronize().unwrap();
+        Ok(())
+    }
+}
+
+impl Backend for Waiting {
+    type Stream = CudaStream;
+
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn stream(&self) -> CudaStream {
+        self.0.stream()
+    }
+
+    fn reach(&self) -> Reach {
+        self.0.reach()
+    }
+
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
+        self.0.allocate(place, bytes)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: CudaStream,
+        from: &Buffer,
+        to: &mut Buffer,
+        bytes: usize,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        self.settle(unsafe { self.0.upload(stream, from, to, bytes) })
+    }
+
+    unsafe fn clear(&self, stream: CudaStream, buffer: &mut Buffer) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        self.settle(unsafe { self.0.clear(stream, buffer) })
+    }
+
+    unsafe fn copy_pages(
+        &self,
+        stream: CudaStream,
+        workers: Option<NonZeroU32>,
+        args: PagesArgs,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        self.settle(unsafe { self.0.copy_pages(stream, workers, args) })
+    }
+
+    unsafe fn copy_rows(
+        &self,
+        stream: CudaStream,
+        workers: Option<NonZeroU32>,
+        args: RowsArgs,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        self.settle(unsafe { self.0.copy_rows(stream, workers, args) })
+    }
+
+    unsafe fn digest(
+        &self,
+        stream: CudaStream,
+        workers: Option<NonZeroU32>,
+        args: DigestArgs,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        self.settle(unsafe { self.0.digest(stream, workers, args) })
+    }
+
+    unsafe fn apply_map(&self, stream: CudaStream, args: MapArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        self.settle(unsafe { self.0.apply_map(stream, args) })
+    }
 }

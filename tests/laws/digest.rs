@@ -56,7 +56,7 @@ fn each_row(
                 let block = blocks[(row / model.rows) as usize];
                 let address = side(model).row(layer, block, segment, row % model.rows);
                 let length = model.row_bytes[segment];
-                each(world.bytes_at(address, length), bytes);
+                world.edit(address, length as usize, |row| each(row, bytes));
             }
         }
     }

@@ -37,12 +37,13 @@ pub fn a_wrong_byte_is_noticed<S: Subject>(seed: u64, size: u32) {
         );
         *expected.byte(index) ^= bit;
     }
-    for &id in &world.regions {
+    for id in world.regions.clone() {
         let bytes = world.memory.region(id).unwrap().bytes() as usize;
         for index in [0, rng.below(bytes as u64) as usize, bytes - 1] {
-            world.memory.bytes_mut(id).unwrap()[index] ^= 1;
+            let at = world.memory.region(id).unwrap().address() + index as u64;
+            world.edit(at, 1, |byte| byte[0] ^= 1);
             assert!(expected.difference(&world.memory, &world.regions).is_some(), "byte {index} of {id:?}");
-            world.memory.bytes_mut(id).unwrap()[index] ^= 1;
+            world.edit(at, 1, |byte| byte[0] ^= 1);
         }
     }
     world.assert_is(&expected);

@@ -11,8 +11,12 @@ pub struct Image {
 impl Image {
     /// What the regions hold now.
     pub fn of(memory: &Registry, regions: &[RegionId]) -> Self {
-        let region =
-            |id: &RegionId| (memory.region(*id).unwrap().address(), memory.bytes(*id).unwrap().to_vec());
+        let region = |id: &RegionId| {
+            let region = memory.region(*id).unwrap();
+            let mut bytes = vec![0; region.bytes() as usize];
+            memory.read(*id, 0, &mut bytes).unwrap();
+            (region.address(), bytes)
+        };
         Self::from_parts(regions.iter().map(region).collect())
     }
 

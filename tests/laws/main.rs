@@ -15,6 +15,7 @@ mod backends;
 mod checkpoint;
 mod digest;
 mod faults;
+mod gpu;
 mod image;
 mod mirror;
 mod page_map;
@@ -38,7 +39,7 @@ fn cases(default: u32) -> ProptestConfig {
 
 /// All laws, for each subject.
 macro_rules! laws {
-    ($($module:ident: $subject:ty),+ $(,)?) => { $(
+    ($(#[$when:meta] $module:ident: $subject:ty),+ $(,)?) => { $(
         mod $module {
             use proptest::prelude::*;
 
@@ -46,65 +47,68 @@ macro_rules! laws {
                 #![proptest_config(crate::cases(64))]
 
                 #[test]
+                #[$when]
                 fn lifts_every_row_and_nothing_else(seed: u64, size in 1_u32..6) {
                     crate::restore::law::<$subject>(seed, size);
                 }
 
                 #[test]
+                #[$when]
                 fn mirrors_every_final_row_and_nothing_else(seed: u64, size in 1_u32..6) {
                     crate::mirror::law::<$subject>(seed, size);
                 }
 
                 #[test]
+                #[$when]
                 fn falling_query_starts_are_never_written_elsewhere(seed: u64) {
                     crate::mirror::falling_starts::<$subject>(seed);
                 }
 
                 #[test]
+                #[$when]
                 fn checkpoints_are_whole(seed: u64, size in 1_u32..6) {
                     crate::checkpoint::law::<$subject>(seed, size);
                 }
 
                 #[test]
+                #[$when]
                 fn digests_tell_content_and_not_where_it_lies(seed: u64, size in 1_u32..6) {
                     crate::digest::law::<$subject>(seed, size);
                 }
 
                 #[test]
-                fn an_engines_own_memory_is_adopted_and_given_back(seed: u64, size in 1_u32..5) {
-                    crate::adopted::law::<$subject>(seed, size);
-                }
-
-                #[test]
+                #[$when]
                 fn a_wrong_byte_is_noticed_wherever_it_is(seed: u64, size in 1_u32..4) {
                     crate::faults::a_wrong_byte_is_noticed::<$subject>(seed, size);
                 }
 
                 #[test]
+                #[$when]
                 fn tickets_tell_what_became_of_any_plan(seed: u64) {
                     crate::tickets::any_order::<$subject>(seed);
                 }
             }
 
-            laws!(@fixed $subject; page_map:
+            laws!(@fixed #[$when] $subject; page_map:
                 changes_take_effect_when_staged, changes_of_a_superseded_plan_stay, a_page_is_unmapped_before_it_is_given_away,
                 the_map_is_kept_by_the_launcher_bound_last, changes_past_the_capacity_are_refused);
-            laws!(@fixed $subject; tickets:
+            laws!(@fixed #[$when] $subject; tickets:
                 an_empty_plan_completes, a_plan_runs_in_exactly_one_launch, a_repeated_plan_runs_every_time,
                 nothing_staged_is_nothing_done, the_last_plan_staged_supersedes, a_full_ring_is_an_error_and_no_more,
                 a_smaller_plan_leaves_the_larger_one_behind, old_tickets_are_unknown, counters_add_up);
-            laws!(@fixed $subject; refusals:
+            laws!(@fixed #[$when] $subject; refusals:
                 another_geometry, another_registry, a_released_region, unregistered_memory, a_larger_plan,
                 numbers_of_slots, a_backend_that_fails, a_backend_that_fails_to_digest, a_backend_that_gives_too_little,
                 a_table_in_flight_is_not_rewritten);
-            laws!(@fixed $subject; digest:
+            laws!(@fixed #[$when] $subject; digest:
                 a_lifted_page_has_the_digest_of_its_block, digests_are_read_when_they_are_complete,
                 numbers_of_other_plans_are_refused, results_have_room_and_are_added_once);
-            laws!(@fixed $subject; faults: a_wrong_reference_is_noticed);
+            laws!(@fixed #[$when] $subject; faults: a_wrong_reference_is_noticed);
         }
     )+ };
-    (@fixed $subject:ty; $module:ident: $($law:ident),+) => { $(
+    (@fixed #[$when:meta] $subject:ty; $module:ident: $($law:ident),+) => { $(
         #[test]
+        #[$when]
         fn $law() {
             crate::$module::$law::<$subject>();
         }
@@ -112,9 +116,30 @@ macro_rules! laws {
 }
 
 laws! {
-    cpu_with_one_thread: crate::backends::OneThread,
-    cpu_with_two_threads: crate::backends::TwoThreads,
-    emulated_warps: crate::backends::Warps,
-    emulated_bulk: crate::backends::Bulk,
-    emulated_single_lanes: crate::backends::SingleLanes,
+    #[cfg(all())] cpu_with_one_thread: crate::backends::OneThread,
+    #[cfg(all())] cpu_with_two_threads: crate::backends::TwoThreads,
+    #[cfg(all())] emulated_warps: crate::backends::Warps,
+    #[cfg(all())] emulated_bulk: crate::backends::Bulk,
+    #[cfg(all())] emulated_single_lanes: crate::backends::SingleLanes,
+    #[ignore = "needs an NVIDIA GPU"] on_a_gpu: crate::backends::Gpu,
+}
+
+/// The engine's own memory, which a GPU would first have to register.
+macro_rules! adopts {
+    ($($module:ident: $subject:ident),+ $(,)?) => { $(
+        proptest! {
+            #![proptest_config(crate::cases(64))]
+
+            #[test]
+            fn $module(seed: u64, size in 1_u32..5) {
+                crate::adopted::law::<crate::backends::$subject>(seed, size);
+            }
+        }
+    )+ };
+}
+
+adopts! {
+    an_engines_own_memory_is_adopted_and_given_back_by_one_thread: OneThread,
+    an_engines_own_memory_is_adopted_and_given_back_by_two_threads: TwoThreads,
+    an_engines_own_memory_is_adopted_and_given_back_by_warps: Warps,
 }

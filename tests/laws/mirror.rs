@@ -41,12 +41,9 @@ impl Scratch {
 
     /// Writes numbers of `width` bytes.
     pub fn write(&self, world: &mut World, address: u64, width: u32, numbers: &[i64]) {
-        let width = width as usize;
-        let bytes = world.memory.bytes_mut(self.region).unwrap();
-        let from = (address - self.start) as usize;
-        for (to, number) in bytes[from..].chunks_exact_mut(width).zip(numbers) {
-            to.copy_from_slice(&number.to_le_bytes()[..width]);
-        }
+        let bytes: Vec<u8> =
+            numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(width as usize)).collect();
+        world.memory.write(self.region, address - self.start, &bytes).unwrap();
     }
 }
 

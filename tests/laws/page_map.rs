@@ -69,10 +69,11 @@ impl<S: Subject> Fixture<S> {
 
     fn rewritten(&mut self, mapped: &[(u32, u32)]) -> Image {
         let scratch = *self.world.regions.last().unwrap();
-        let slots = self.world.memory.bytes(scratch).unwrap().to_vec();
+        let mut slots = vec![0; self.world.memory.region(scratch).unwrap().bytes() as usize];
+        self.world.memory.read(scratch, 0, &mut slots).unwrap();
         let seed = self.launcher.counters().launches;
         self.world.fill(&mut Rng(seed));
-        self.world.memory.bytes_mut(scratch).unwrap().copy_from_slice(&slots);
+        self.world.memory.write(scratch, 0, &slots).unwrap();
         let mut expected = self.world.image();
         for &(page, block) in mapped {
             (0..4).for_each(|row| {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Emulated, Shape};
+use pagelift::backends::{Backend, Buffer, Emulated, Reach, Shape};
 use pagelift::error::{BackendError, LaunchError, MemoryError};
 use pagelift::geometry::{Memory, Region};
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
@@ -184,13 +184,39 @@ struct Failing<B> {
 impl<B> Failing<B> {
     fn check(&self, call: Call) -> Result<(), BackendError> {
         if self.fails.get() == Some(call) {
-            return Err(BackendError::NotBuilt { name: "failing", instead: "another" });
+            return Err(BackendError::ContextGone);
         }
         Ok(())
     }
 }
 
 impl<B: Backend> Backend for Failing<B> {
+    type Stream = B::Stream;
+
+    fn stream(&self) -> Self::Stream {
+        self.inner.stream()
+    }
+
+    fn reach(&self) -> Reach {
+        self.inner.reach()
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: Self::Stream,
+        from: &Buffer,
+        to: &mut Buffer,
+        bytes: usize,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { self.inner.upload(stream, from, to, bytes) }
+    }
+
+    unsafe fn clear(&self, stream: Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { self.inner.clear(stream, buffer) }
+    }
+
     fn name(&self) -> &'static str {
         "failing"
     }
@@ -208,28 +234,43 @@ impl<B: Backend> Backend for Failing<B> {
         }
     }
 
-    unsafe fn copy_pages(&self, workers: Option<NonZeroU32>, args: PagesArgs) -> Result<(), BackendError> {
+    unsafe fn copy_pages(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: PagesArgs,
+    ) -> Result<(), BackendError> {
         self.check(Call::Pages)?;
         // SAFETY: (1) is ours.
-        unsafe { self.inner.copy_pages(workers, args) }
+        unsafe { self.inner.copy_pages(stream, workers, args) }
     }
 
-    unsafe fn copy_rows(&self, workers: Option<NonZeroU32>, args: RowsArgs) -> Result<(), BackendError> {
+    unsafe fn copy_rows(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: RowsArgs,
+    ) -> Result<(), BackendError> {
         self.check(Call::Rows)?;
         // SAFETY: (1) is ours.
-        unsafe { self.inner.copy_rows(workers, args) }
+        unsafe { self.inner.copy_rows(stream, workers, args) }
     }
 
-    unsafe fn digest(&self, workers: Option<NonZeroU32>, args: DigestArgs) -> Result<(), BackendError> {
+    unsafe fn digest(
+        &self,
+        stream: Self::Stream,
+        workers: Option<NonZeroU32>,
+        args: DigestArgs,
+    ) -> Result<(), BackendError> {
         self.check(Call::Digest)?;
         // SAFETY: (1) is ours.
-        unsafe { self.inner.digest(workers, args) }
+        unsafe { self.inner.digest(stream, workers, args) }
     }
 
-    unsafe fn apply_map(&self, args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, stream: Self::Stream, args: MapArgs) -> Result<(), BackendError> {
         self.check(Call::Map)?;
         // SAFETY: (1) is ours.
-        unsafe { self.inner.apply_map(args) }
+        unsafe { self.inner.apply_map(stream, args) }
     }
 }
 

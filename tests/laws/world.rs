@@ -536,19 +536,25 @@ impl World {
     /// Random bytes everywhere: what is to be overwritten too.
     pub fn fill(&mut self, rng: &mut Rng) {
         for &id in &self.regions {
-            rng.fill(self.memory.bytes_mut(id).unwrap());
+            let mut bytes = vec![0; self.memory.region(id).unwrap().bytes() as usize];
+            rng.fill(&mut bytes);
+            self.memory.write(id, 0, &bytes).unwrap();
         }
     }
 
-    /// The bytes at an address of the regions.
-    pub fn bytes_at(&mut self, address: u64, bytes: u32) -> &mut [u8] {
+    /// Changes the bytes at an address of the regions.
+    pub fn edit<T>(&mut self, address: u64, bytes: usize, edit: impl FnOnce(&mut [u8]) -> T) -> T {
         let holds = |id: &&RegionId| {
             let region = self.memory.region(**id).unwrap();
             (region.address()..region.end().unwrap()).contains(&address)
         };
         let id = *self.regions.iter().find(holds).unwrap();
-        let first = (address - self.memory.region(id).unwrap().address()) as usize;
-        &mut self.memory.bytes_mut(id).unwrap()[first..][..bytes as usize]
+        let at = address - self.memory.region(id).unwrap().address();
+        let mut row = vec![0; bytes];
+        self.memory.read(id, at, &mut row).unwrap();
+        let result = edit(&mut row);
+        self.memory.write(id, at, &row).unwrap();
+        result
     }
 
     /// Memory on the device beside the pools.

@@ -9,7 +9,7 @@ mod keys;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagelift::backends::{Backend, open};
+use pagelift::backends::{Backend, Engine, open};
 use pagelift::geometry::Memory;
 use pagelift::id::Ticket;
 use pagelift::launcher::{Launcher, LauncherOptions};
@@ -75,7 +75,7 @@ struct Report {
     /// What ran the kernels.
     backend: &'static str,
     /// Why that.
-    backend_reason: &'static str,
+    backend_reason: String,
     /// What the random bytes follow from.
     seed: u64,
     /// How long all of it took.
@@ -124,7 +124,11 @@ pub fn command(args: &args::Digest) -> Result<(), Failure> {
     restore::check_memory(draft.footprint())?;
     let opened = open(args.backend.into()).map_err(RestoreError::from)?;
     let manifest = draft.assign().map_err(RestoreError::from)?;
-    let mut report = run(&manifest, &opened.backend, options, Progress::new(args.json), |_| {})?;
+    let progress = Progress::new(args.json);
+    let mut report = match &opened.engine {
+        Engine::Cpu(cpu) => run(&manifest, cpu, options, progress, |_| {}),
+        Engine::Cuda(gpu) => run(&manifest, gpu, options, progress, |_| {}),
+    }?;
     report.backend_reason = opened.reason;
     if args.json { say::json(&report) } else { print(&report) }
 }
@@ -166,6 +170,7 @@ fn run<B: Backend>(
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
     let ticket = launcher.stage(&world.memory, &mut plan)?;
     launcher.launch(&mut world.memory)?;
+    launcher.wait()?;
     restore::done("digests", launcher.state(ticket))?;
     let mut groups = Vec::new();
     for (group, asked) in manifest.groups().iter().zip(asked) {
@@ -179,7 +184,7 @@ fn run<B: Backend>(
         bytes: plan.bytes().map_or(0, |bytes| bytes.get()),
         verified: true,
         backend: backend.name(),
-        backend_reason: "",
+        backend_reason: String::new(),
         seed: options.seed,
         seconds: started.elapsed().as_secs_f64(),
     })

@@ -113,6 +113,7 @@ fn launch<D: Direction, B: Backend>(
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
     let ticket = launcher.stage(&world.memory, &mut plan)?;
     launcher.launch(&mut world.memory)?;
+    launcher.wait()?;
     restore::done("gather", launcher.state(ticket))?;
     let expected: u64 = lists.iter().map(Lists::bytes).sum();
     let found = plan.bytes().map_or(0, |bytes| bytes.get());

@@ -11,7 +11,7 @@ mod rows;
 
 use std::time::Instant;
 
-use pagelift::backends::{Backend, open};
+use pagelift::backends::{Backend, Engine, open};
 use pagelift::plan::{DeviceToDevice, Direction, HostToDevice};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ struct Report {
     /// What ran the kernels.
     backend: &'static str,
     /// Why that.
-    backend_reason: &'static str,
+    backend_reason: String,
     /// What the random bytes and indices follow from.
     seed: u64,
     /// How long all of it took.
@@ -85,7 +85,11 @@ pub fn command(args: &args::Gather) -> Result<(), Failure> {
     restore::check_memory(draft.footprint())?;
     let opened = open(args.backend.into()).map_err(RestoreError::from)?;
     let manifest = draft.assign().map_err(RestoreError::from)?;
-    let mut report = run(&manifest, &opened.backend, options, Progress::new(args.json))?;
+    let progress = Progress::new(args.json);
+    let mut report = match &opened.engine {
+        Engine::Cpu(cpu) => run(&manifest, cpu, options, progress),
+        Engine::Cuda(gpu) => run(&manifest, gpu, options, progress),
+    }?;
     report.backend_reason = opened.reason;
     if args.json { say::json(&report) } else { print(&report) }
 }
@@ -159,7 +163,7 @@ fn run_from<D: Direction, B: Backend>(
         bytes_verified,
         verified: true,
         backend: backend.name(),
-        backend_reason: "",
+        backend_reason: String::new(),
         seed: options.seed,
         seconds: started.elapsed().as_secs_f64(),
     })

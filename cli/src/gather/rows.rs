@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use pagelift::Error;
 use pagelift::backends::Backend;
 use pagelift::geometry::{
     CompactRouteKey, Geometry, GeometryBuilder, GroupKey, HasRows, Memory as Place, Paged, PoolSpec, Ring,
@@ -192,13 +193,14 @@ pub fn run<D: Direction, B: Backend>(
     let mut expected = Vec::new();
     for buffer in buffers {
         let drawn = buffer.draw(entries, width, &mut random);
-        buffer.write(world, &drawn, width);
+        buffer.write(world, &drawn, width)?;
         buffer.bind(&mut plan, world, &drawn, width)?;
-        expected.push(buffer.expected(world, &drawn, width, random.next_u64()));
+        expected.push(buffer.expected(world, &drawn, width, random.next_u64())?);
     }
     let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default())?;
     let ticket = launcher.stage(&world.memory, &mut plan)?;
     launcher.launch(&mut world.memory)?;
+    launcher.wait()?;
 
     let mut done = Done { gathered: Vec::new(), bytes_verified: 0 };
     let mut all = Launched::default();
@@ -245,18 +247,14 @@ impl<D: Direction> Buffer<'_, D> {
     }
 
     /// Writes the list and its count to the device.
-    fn write(&self, world: &mut World<'_>, drawn: &Drawn, width: SlotWidth) {
-        let list = world.memory.bytes_mut(self.list).unwrap_or_default();
-        for (target, entry) in list.chunks_exact_mut(width.bytes() as usize).zip(&drawn.entries) {
-            match width {
-                // No row is drawn past what fits.
-                SlotWidth::I32 => target.copy_from_slice(&(*entry as i32).to_ne_bytes()),
-                SlotWidth::I64 => target.copy_from_slice(&entry.to_ne_bytes()),
-            }
-        }
-        if let Some(count) = world.memory.bytes_mut(self.count).and_then(|bytes| bytes.get_mut(..4)) {
-            count.copy_from_slice(&(drawn.count as i32).to_ne_bytes());
-        }
+    fn write(&self, world: &mut World<'_>, drawn: &Drawn, width: SlotWidth) -> Result<(), Error> {
+        let list: Vec<u8> = match width {
+            // No row is drawn past what fits.
+            SlotWidth::I32 => drawn.entries.iter().flat_map(|entry| (*entry as i32).to_ne_bytes()).collect(),
+            SlotWidth::I64 => drawn.entries.iter().flat_map(|entry| entry.to_ne_bytes()).collect(),
+        };
+        world.memory.write(self.list, 0, &list)?;
+        world.memory.write(self.count, 0, &(drawn.count as i32).to_ne_bytes())
     }
 
     fn bind(
@@ -287,13 +285,13 @@ impl<D: Direction> Buffer<'_, D> {
         drawn: &Drawn,
         width: SlotWidth,
         seed: u64,
-    ) -> (Vec<u8>, RowsGathered) {
-        let buffer = world.memory.bytes_mut(self.region).unwrap_or_default();
-        for (index, chunk) in (0..).zip(buffer.chunks_mut(8)) {
+    ) -> Result<(Vec<u8>, RowsGathered), Error> {
+        let mut image = vec![0; usize::try_from(self.size.bytes()).unwrap_or(0)];
+        for (index, chunk) in (0..).zip(image.chunks_mut(8)) {
             let word = SplitMix64::at(seed, index).to_ne_bytes();
             chunk.iter_mut().zip(word).for_each(|(byte, random)| *byte = random);
         }
-        let mut image = buffer.to_vec();
+        world.memory.write(self.region, 0, &image)?;
         let Size { group, side, rows, .. } = &self.size;
         let mut gathered = RowsGathered {
             group: group.name.clone(),
@@ -313,9 +311,9 @@ impl<D: Direction> Buffer<'_, D> {
                 continue;
             };
             gathered.rows += 1;
-            gathered.bytes += self.copy(world, &mut image, (block as u32, row as u32), entry as u64);
+            gathered.bytes += self.copy(world, &mut image, (block as u32, row as u32), entry as u64)?;
         }
-        (image, gathered)
+        Ok((image, gathered))
     }
 
     /// Compares the buffer with what must be there, and returns how many bytes these were.
@@ -325,8 +323,9 @@ impl<D: Direction> Buffer<'_, D> {
         image: &[u8],
         gathered: &RowsGathered,
     ) -> Result<u64, GatherError> {
-        let found = world.memory.bytes(self.region).unwrap_or_default();
-        let Some(byte) = image.iter().zip(found).position(|(expected, found)| expected != found) else {
+        let mut found = vec![0; image.len()];
+        world.memory.read(self.region, 0, &mut found)?;
+        let Some(byte) = image.iter().zip(&found).position(|(expected, found)| expected != found) else {
             return Ok(found.len() as u64);
         };
         let value = |bytes: &[u8]| bytes.get(byte).copied().unwrap_or(0);
@@ -334,13 +333,19 @@ impl<D: Direction> Buffer<'_, D> {
             group: gathered.group.clone(),
             width: gathered.index,
             byte,
-            found: value(found),
+            found: value(&found),
             expected: value(image),
         })
     }
 
     /// Copies one row, all layers and segments, from where the reference finds it to row `entry` of the image.
-    fn copy(&self, world: &World<'_>, image: &mut [u8], (block, row): (u32, u32), entry: u64) -> u64 {
+    fn copy(
+        &self,
+        world: &World<'_>,
+        image: &mut [u8],
+        (block, row): (u32, u32),
+        entry: u64,
+    ) -> Result<u64, Error> {
         let Size { group, side, rows, page, .. } = &self.size;
         let mut copied = 0;
         for layer in 0..group.layers {
@@ -352,18 +357,13 @@ impl<D: Direction> Buffer<'_, D> {
                 let from = row_place(group, side, layer, block, own, row);
                 let to = u64::from(layer) * (page + GAP) + before + entry * u64::from(*bytes);
                 before += u64::from(*rows) * u64::from(*bytes);
-                let source = world.bytes(&side.pool, from.extent).get(from.offset as usize..);
-                let target = image.get_mut(to as usize..);
-                let length = *bytes as usize;
-                if let (Some(source), Some(target)) = (
-                    source.and_then(|bytes| bytes.get(..length)),
-                    target.and_then(|bytes| bytes.get_mut(..length)),
-                ) {
-                    target.copy_from_slice(source);
+                let target = image.get_mut(to as usize..).and_then(|rest| rest.get_mut(..*bytes as usize));
+                if let Some(target) = target {
+                    world.read(&side.pool, from, target)?;
                     copied += u64::from(*bytes);
                 }
             }
         }
-        copied
+        Ok(copied)
     }
 }

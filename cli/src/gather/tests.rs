@@ -91,7 +91,7 @@ fn rows_that_were_not_gathered_are_noticed() {
     let (mut world, buffers) = with_buffers(&manifest, &backend);
     for buffer in &buffers {
         let drawn = buffer.draw(20, SlotWidth::I64, &mut SplitMix64::new(7));
-        let (image, gathered) = buffer.expected(&mut world, &drawn, SlotWidth::I64, 9);
+        let (image, gathered) = buffer.expected(&mut world, &drawn, SlotWidth::I64, 9).unwrap();
         assert!(gathered.rows > 0);
         let error = buffer.compare(&world, &image, &gathered).unwrap_err();
         assert!(matches!(error, GatherError::Differs { width: "i64", .. }), "{error}");
@@ -106,7 +106,7 @@ fn a_stray_byte_is_noticed_wherever_it_is() {
     let (mut world, buffers) = with_buffers(&manifest, &backend);
     let buffer = &buffers[0];
     let drawn = buffer.draw(0, SlotWidth::I32, &mut SplitMix64::new(7));
-    let (image, gathered) = buffer.expected(&mut world, &drawn, SlotWidth::I32, 9);
+    let (image, gathered) = buffer.expected(&mut world, &drawn, SlotWidth::I32, 9).unwrap();
     assert_eq!(buffer.compare(&world, &image, &gathered).unwrap(), image.len() as u64);
     // The first byte, one of the gap after a layer, and the last.
     for byte in [0, 20 * 656 + 1, image.len() - 1] {

@@ -1,6 +1,6 @@
 //! Fields of objects: where they stand, what they must be, and what is said when they are not.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use super::error::{At, Located, Problem};
@@ -190,16 +190,4 @@ fn word<T: Word>(json: &Json) -> Result<T, Problem> {
 
 fn flag(json: &Json) -> Result<bool, Problem> {
     if let Json::Flag(flag) = json { Ok(*flag) } else { unexpected("`true` or `false`".into(), json) }
-}
-
-/// Refuses a list in which a name comes twice.
-pub fn unique_names<'a>(list: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Located> {
-    let mut seen = HashMap::new();
-    for (index, name) in names.enumerate() {
-        let place = format!("{list}[{index}].name");
-        if let Some(first) = seen.insert(name, place.clone()) {
-            return Err(Problem::DuplicateName { name: name.to_owned(), first }).at(place);
-        }
-    }
-    Ok(())
 }

@@ -1,7 +1,6 @@
 //! How many rows and bytes stand behind a layout's name.
 
 use super::error::{At, Located, Problem, divide};
-use super::fields::unique_names;
 use super::format::{KvRegions, LayoutSpec, Scales};
 use super::limits;
 
@@ -230,12 +229,10 @@ impl LayoutSpec {
                 state(true, vec![("conv".into(), bytes)])
             }
             Self::Segments { tokens_per_row, segments } => {
-                unique_names(&at("segments"), segments.iter().map(|segment| segment.name.as_str()))?;
                 let named = segments.iter().map(|segment| named(&segment.name, segment.row_bytes.into()));
                 tokens(*tokens_per_row, "tokens_per_row", named.collect())
             }
             Self::State { recurrent, parts } => {
-                unique_names(&at("parts"), parts.iter().map(|part| part.name.as_str()))?;
                 state(*recurrent, parts.iter().map(|part| named(&part.name, part.bytes.into())).collect())
             }
         }

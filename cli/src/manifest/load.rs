@@ -1,5 +1,6 @@
 //! How a file becomes a checked manifest.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,6 @@ use std::sync::Arc;
 
 use super::blocks;
 use super::error::{At, Located, ManifestError, Problem};
-use super::fields::unique_names;
 use super::format::{GroupSpec, ManifestSpec, Memory, PoolSpec, VERSION};
 use super::group::{Group, Side};
 use super::json::Json;
@@ -338,4 +338,15 @@ fn check_groups(specs: &[GroupSpec], pools: &[Arc<Pool>], context: Context) -> R
     unique_names("groups", specs.iter().map(|spec| spec.name.as_str()))?;
     let check = |(index, spec)| Group::check(index, spec, &format!("groups[{index}]"), pools, context);
     specs.iter().enumerate().map(check).collect()
+}
+
+fn unique_names<'a>(list: &str, names: impl Iterator<Item = &'a str>) -> Result<(), Located> {
+    let mut seen = HashMap::new();
+    for (index, name) in names.enumerate() {
+        let place = format!("{list}[{index}].name");
+        if let Some(first) = seen.insert(name, place.clone()) {
+            return Err(Problem::DuplicateName { name: name.to_owned(), first }).at(place);
+        }
+    }
+    Ok(())
 }

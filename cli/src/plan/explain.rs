@@ -98,17 +98,14 @@ impl Explanation {
         let summary = plan.summary();
         let groups = keys.iter().zip(manifest.groups()).filter_map(|(key, group)| {
             let mut explained = Explained::of(plan.geometry(), *key, group)?;
-            let places = Places::of(&explained, group, span.imported().get());
             let jobs = summary.jobs.iter().enumerate();
             let mut pages = BTreeSet::new();
             for (number, job) in jobs.filter(|(_, job)| job.group == group.name) {
                 explained.add(job);
                 if !job.zero {
-                    for (source, page) in plan.blocks_of(number) {
-                        pages.insert(page);
-                        let holes = places.as_ref().and_then(|places| places.holes(source, job));
-                        explained.holes_lifted += holes.unwrap_or(0);
-                    }
+                    pages.extend(plan.blocks_of(number).map(|(_, page)| page));
+                    let ends = plan.blocks_of(number).map(|(source, _)| (source, job));
+                    explained.holes_lifted += holes(&explained, group, span.imported().get(), ends);
                 }
             }
             explained.pages_lifted = pages.len();
@@ -183,32 +180,25 @@ impl Explained {
     }
 }
 
-/// Where the rows of a group's host blocks stand in the prompt, and how many of them were imported.
-struct Places {
-    /// Rows of a block.
-    block_rows: u64,
-    /// Complete rows of the prompt that were imported.
-    complete: u64,
-    /// The numbers of blocks along the prompt.
-    numbers: BTreeMap<u32, u64>,
-}
-
-impl Places {
-    /// `None` where a group has no token rows, or none on the host.
-    fn of(explained: &Explained, group: &Group, imported_tokens: u64) -> Option<Self> {
-        let block_rows = (*explained.rows.get("host")?).into();
-        let complete = imported_tokens.checked_div(explained.tokens_per_row?.into()).unwrap_or(0);
-        let numbers = group.host_blocks().iter().copied().zip(0..).collect();
-        Some(Self { block_rows, complete, numbers })
-    }
-
-    /// Rows past the last imported one, among those that a job copies from a block.
-    fn holes(&self, block: u32, job: &JobSummary) -> Option<u64> {
+/// Rows past the last imported one, among those that are copied from these blocks.
+fn holes<'j>(
+    explained: &Explained,
+    group: &Group,
+    imported_tokens: u64,
+    copies: impl Iterator<Item = (u32, &'j JobSummary)>,
+) -> u64 {
+    let (Some(tokens), Some(block)) = (explained.tokens_per_row, explained.rows.get("host")) else {
+        return 0;
+    };
+    let complete = imported_tokens.checked_div(tokens.into()).unwrap_or(0);
+    let position: BTreeMap<u32, u64> = group.host_blocks().iter().copied().zip(0..).collect();
+    let of_copy = |(source, job): (u32, &JobSummary)| {
         let first =
-            self.numbers.get(&block)?.saturating_mul(self.block_rows).saturating_add(job.source_row.into());
+            position.get(&source)?.saturating_mul((*block).into()).saturating_add(job.source_row.into());
         let end = first.saturating_add(job.rows.into());
-        Some(end.saturating_sub(self.complete.max(first)))
-    }
+        Some(end.saturating_sub(complete.max(first)))
+    };
+    copies.filter_map(of_copy).sum()
 }
 
 /// What a row of a group holds, wherever it lies.

@@ -6,7 +6,6 @@ mod table;
 pub mod words;
 
 use std::fs;
-use std::path::Path;
 
 use pagelift::plan::{RestorePlan, TailRows};
 
@@ -31,21 +30,13 @@ pub fn command(args: &args::Plan) -> Result<(), Failure> {
     let planned = of(&manifest, args.mode.into())?;
     let explanation = Explanation::of(&planned, args.mode.into())?;
     if let Some(path) = &args.svg {
-        write(path, &args.manifest, &picture::draw(&planned, &explanation))?;
+        let picture = picture::draw(&planned, &explanation);
+        fs::write(path, picture).map_err(|error| Failure {
+            message: format!("{}: the picture cannot be written: {error}", text::path(path)),
+            code: exit::USAGE,
+        })?;
     }
     if args.json { say::json(&explanation) } else { table::print(&explanation) }
-}
-
-/// Writes a picture, but not over the manifest that it shows.
-fn write(path: &Path, manifest: &Path, picture: &str) -> Result<(), Failure> {
-    let failure = |problem: String| {
-        let message = format!("{}: the picture cannot be written: {problem}", text::path(path));
-        Failure { message, code: exit::USAGE }
-    };
-    if fs::canonicalize(path).is_ok_and(|path| fs::canonicalize(manifest).is_ok_and(|from| from == path)) {
-        return Err(failure("this is the manifest; name another file".into()));
-    }
-    fs::write(path, picture).map_err(|error| failure(error.to_string()))
 }
 
 /// Plans the lift of a manifest's import.

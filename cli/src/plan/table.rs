@@ -3,12 +3,12 @@
 use super::explain::Explanation;
 use super::words;
 use crate::Failure;
-use crate::say::{bytes, count, facts, number, say, table};
+use crate::say::{bytes, count, number, say, table};
 
 /// Prints an explanation.
 pub fn print(explanation: &Explanation) -> Result<(), Failure> {
     let e = explanation;
-    let mut whole = facts(["plan", e.model.as_str()]);
+    let mut whole = table(["plan", e.model.as_str()]);
     let mut row = |what: &str, value: String| {
         whole.add_row([what.to_owned(), value]);
     };

@@ -27,7 +27,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-pub use address::{row_place, slot};
+pub use address::{Place, row_place, slot};
 pub use content::Contents;
 pub use error::ReferenceError;
 pub use model::Model;

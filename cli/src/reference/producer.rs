@@ -23,11 +23,12 @@ pub struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Puts the bytes into their extent.
+    /// Puts the bytes into their extent, where that lies in memory of the test.
     ///
     /// # Errors
     ///
     /// If the extent is not as large as the manifest says.
+    #[cfg(test)]
     pub fn put(&self, extent: &mut [u8]) -> Result<(), ReferenceError> {
         let found = extent.len() as u64;
         let target = usize::try_from(self.offset)

@@ -31,7 +31,7 @@ pub struct Generated {
 }
 
 /// One request that is decoded.
-struct Decoder<'w, 'm, 'b, B> {
+struct Decoder<'w, 'm, 'b, B: Backend> {
     world: &'w mut World<'m>,
     model: &'w mut Model<'m>,
     pages: Vec<Option<GroupPages<'m>>>,
@@ -139,12 +139,13 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
         self.reserve(position, computed)?;
         let written = self.forward(position, computed, accepted, step)?;
         let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        self.arrays.set_queries(&mut self.world.memory, computed, small(accepted));
+        self.arrays.set_queries(&mut self.world.memory, computed, small(accepted))?;
         for (group, slots) in written.iter().enumerate() {
-            self.arrays.set_slots(&mut self.world.memory, group, slots);
+            self.arrays.set_slots(&mut self.world.memory, group, slots)?;
         }
         let ticket = self.mirror.stage(&self.world.memory, &mut self.mirror_plan)?;
         self.mirror.launch(&mut self.world.memory)?;
+        self.mirror.wait()?;
         done("mirror", self.mirror.state(ticket))?;
         self.follow_mirror(position, accepted)?;
         let end = position.saturating_add(accepted);
@@ -234,6 +235,7 @@ impl<'w, 'm, 'b, B: Backend> Decoder<'w, 'm, 'b, B> {
         }
         let ticket = self.checkpoint.stage(&self.world.memory, &mut self.checkpoint_plan)?;
         self.checkpoint.launch(&mut self.world.memory)?;
+        self.checkpoint.wait()?;
         done("checkpoint", self.checkpoint.state(ticket))?;
         states
             .into_iter()

@@ -70,6 +70,7 @@ pub fn lift(
     let ticket = launcher.stage(&world.memory, &mut plan)?;
     let started = Instant::now();
     launcher.launch(&mut world.memory)?;
+    launcher.wait()?;
     let state = launcher.state(ticket);
     let seconds = started.elapsed().as_secs_f64();
     done("lift", state)?;

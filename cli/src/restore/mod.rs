@@ -29,7 +29,7 @@ mod tests;
 
 use std::time::Instant;
 
-use pagelift::backends::{Backend, open};
+use pagelift::backends::{Backend, Engine, open};
 use pagelift::error::{BackendError, MemoryError};
 use pagelift::launcher::TicketState;
 use pagelift::plan::TailRows;
@@ -144,7 +144,13 @@ impl From<RestoreError> for Failure {
             RestoreError::TooLittleMemory { .. }
             | RestoreError::Pagelift(
                 Error::Memory(MemoryError::OutOfMemory { .. })
-                | Error::Backend(BackendError::NotBuilt { .. } | BackendError::Threads { .. }),
+                | Error::Backend(
+                    BackendError::NoDriver { .. }
+                    | BackendError::NoDevice { .. }
+                    | BackendError::Device { .. }
+                    | BackendError::Module { .. }
+                    | BackendError::Threads { .. },
+                ),
             ) => exit::UNABLE,
             RestoreError::Pagelift(Error::Layout(_) | Error::Span(_) | Error::Geometry(_)) => exit::USAGE,
             _ => exit::FAILED,
@@ -161,7 +167,11 @@ pub fn command(args: &args::Restore) -> Result<(), Failure> {
     check_memory(draft.footprint())?;
     let opened = open(args.backend.into()).map_err(RestoreError::from)?;
     let manifest = draft.assign().map_err(RestoreError::from)?;
-    let mut report = run(&manifest, opened.backend, options, Progress::new(args.json))?;
+    let progress = Progress::new(args.json);
+    let mut report = match opened.engine {
+        Engine::Cpu(cpu) => run(&manifest, cpu, options, progress),
+        Engine::Cuda(gpu) => run(&manifest, gpu, options, progress),
+    }?;
     report.backend_reason = opened.reason;
     if args.json { say::json(&report) } else { report.print() }
 }

@@ -1,5 +1,6 @@
 //! What a restore did, for a person and for a program.
 
+use comfy_table::ContentArrangement;
 use pagelift::import::PromptSpan;
 use pagelift::plan::TailRows;
 use serde::Serialize;
@@ -7,7 +8,7 @@ use serde::Serialize;
 use super::{Generated, Imported, Lifted, Options, RestoreError};
 use crate::Failure;
 use crate::manifest::Manifest;
-use crate::say::{bytes, count, facts, say, seconds};
+use crate::say::{bytes, count, say, seconds, table};
 
 /// What a restore did. All counts are of this run.
 #[derive(Clone, Debug, Serialize)]
@@ -62,7 +63,7 @@ pub struct Report {
     /// What ran the kernels.
     pub backend: &'static str,
     /// Why that.
-    pub backend_reason: &'static str,
+    pub backend_reason: String,
     /// What the random bytes follow from.
     pub seed: u64,
     /// How long all of it took, filling and comparing included.
@@ -106,7 +107,7 @@ impl Report {
             verifications: 0,
             verified: true,
             backend,
-            backend_reason: "",
+            backend_reason: String::new(),
             seed: options.seed,
             seconds: 0.0,
         })
@@ -122,10 +123,14 @@ pub const fn mode_name(mode: TailRows) -> &'static str {
     }
 }
 
+/// Columns of a terminal that a table fits into.
+const WIDTH: u16 = 80;
+
 impl Report {
     /// Prints it for a person.
     pub fn print(&self) -> Result<(), Failure> {
-        let mut table = facts(["restored", self.model.as_str()]);
+        let mut table = table(["restored", self.model.as_str()]);
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
         self.rows().into_iter().for_each(|(what, value)| {
             table.add_row([what.to_owned(), value]);
         });

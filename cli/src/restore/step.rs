@@ -3,6 +3,7 @@
 //! A captured batch is larger than what runs in it, so the arrays are too: entries of padding are −1, and entries past
 //! the count hold slots that look real and must never be read.
 
+use pagelift::Error;
 use pagelift::backends::Backend;
 use pagelift::geometry::Memory;
 use pagelift::memory::{RegionId, Registry};
@@ -67,25 +68,22 @@ impl StepArrays {
     }
 
     /// Writes what all groups share: `tokens` tokens, of which the first `accepted` are.
-    pub fn set_queries(&self, memory: &mut Registry, tokens: u32, accepted: u32) {
-        let bytes = memory.bytes_mut(self.shared).unwrap_or_default();
+    pub fn set_queries(&self, memory: &mut Registry, tokens: u32, accepted: u32) -> Result<(), Error> {
         let words = [(COUNT, tokens.saturating_add(PADDING)), (STARTS, 0), (STARTS + 4, tokens)];
         let last = [(STARTS + 8, tokens), (ACCEPTED, accepted), (ACCEPTED + 4, 0)];
         for (offset, word) in words.into_iter().chain(last) {
-            if let Some(target) = bytes.get_mut(offset..offset.saturating_add(4)) {
-                target.copy_from_slice(&word.to_ne_bytes());
-            }
+            memory.write(self.shared, offset as u64, &word.to_ne_bytes())?;
         }
+        Ok(())
     }
 
     /// Writes a group's slots, −1 for padding, and real-looking ones past the count.
-    pub fn set_slots(&self, memory: &mut Registry, group: usize, slots: &[i64]) {
-        let Some(id) = self.slots.get(group) else { return };
+    pub fn set_slots(&self, memory: &mut Registry, group: usize, slots: &[i64]) -> Result<(), Error> {
+        let Some(id) = self.slots.get(group) else { return Ok(()) };
         let stale = slots.first().copied().unwrap_or(0);
         let padding = std::iter::repeat_n(-1, PADDING as usize).chain(std::iter::repeat(stale));
-        let bytes = memory.bytes_mut(*id).unwrap_or_default();
-        for (target, slot) in bytes.chunks_exact_mut(8).zip(slots.iter().copied().chain(padding)) {
-            target.copy_from_slice(&slot.to_ne_bytes());
-        }
+        let entries = slots.iter().copied().chain(padding).take(self.capacity as usize);
+        let bytes: Vec<u8> = entries.flat_map(i64::to_ne_bytes).collect();
+        memory.write(*id, 0, &bytes)
     }
 }

@@ -1,8 +1,11 @@
 //! Pools in memory, and the geometry over them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use pagelift::Error;
 use pagelift::backends::Backend;
+use pagelift::error::MemoryError;
 use pagelift::geometry::{
     Geometry, GeometryBuilder, GroupKey, GroupSpec, Kind, Landing, Memory, Paged, PagedLift, PoolSpec,
     Region, Ring, SideSpec, State, StateLift,
@@ -14,7 +17,7 @@ use super::RestoreError;
 use super::layouts::Asked;
 use crate::manifest::{self, Family, Group, LayerOrder, Lift, Manifest, Pool, PoolOrder, Side};
 use crate::progress::Progress;
-use crate::reference::{Model, Piece, ReferenceError};
+use crate::reference::{Model, Piece, Place};
 
 /// The key of a group, of whichever kind.
 #[derive(Clone, Copy, Debug)]
@@ -111,24 +114,43 @@ impl<'m> World<'m> {
         let bar = progress.bytes("fill", self.pool_bytes());
         for pool in self.manifest.pools() {
             for (extent, id) in (0..).zip(self.extents.get(pool.index).into_iter().flatten()) {
-                let bytes = self.memory.bytes_mut(*id).unwrap_or_default();
-                model.fill_untouched(pool, extent, bytes)?;
+                if let Some(bytes) = self.memory.bytes_mut(*id) {
+                    model.fill_untouched(pool, extent, bytes)?;
+                } else {
+                    // The host does not reach it.
+                    let mut bytes = vec![0; usize::try_from(pool.extent_bytes()).unwrap_or(0)];
+                    model.fill_untouched(pool, extent, &mut bytes)?;
+                    self.memory.write(*id, 0, &bytes)?;
+                }
                 bar.advance(pool.extent_bytes());
             }
         }
         Ok(())
     }
 
-    /// The bytes of an extent of a pool; none where there is no such extent.
-    pub fn bytes(&self, pool: &Pool, extent: u32) -> &[u8] {
+    /// The bytes of an extent of a pool, once no launch touches them; none where there is no such extent.
+    pub fn bytes(&self, pool: &Pool, extent: u32) -> Result<Cow<'_, [u8]>, Error> {
         let id = self.extents.get(pool.index).and_then(|ids| ids.get(extent as usize));
-        id.and_then(|id| self.memory.bytes(*id)).unwrap_or_default()
+        let Some(id) = id else { return Ok(Cow::Borrowed(&[])) };
+        if let Some(bytes) = self.memory.bytes(*id) {
+            return Ok(Cow::Borrowed(bytes));
+        }
+        let mut bytes = vec![0; usize::try_from(pool.extent_bytes()).unwrap_or(0)];
+        self.memory.read(*id, 0, &mut bytes)?;
+        Ok(Cow::Owned(bytes))
+    }
+
+    /// Reads bytes from where the reference says.
+    pub fn read(&self, pool: &Pool, from: Place, into: &mut [u8]) -> Result<(), Error> {
+        let id = self.extents.get(pool.index).and_then(|ids| ids.get(from.extent as usize));
+        self.memory.read(*id.ok_or(MemoryError::Released)?, from.offset, into)
     }
 
     /// Puts bytes where the reference says.
-    pub fn put(&mut self, piece: Piece<'_>) -> Result<(), ReferenceError> {
+    pub fn put(&mut self, piece: Piece<'_>) -> Result<(), Error> {
         let id = self.extents.get(piece.pool.index).and_then(|ids| ids.get(piece.extent as usize));
-        piece.put(id.and_then(|id| self.memory.bytes_mut(*id)).unwrap_or_default())
+        let id = *id.ok_or(MemoryError::Released)?;
+        self.memory.write(id, piece.offset, piece.bytes)
     }
 
     /// Asks the model about every byte of every pool, and returns how many these were.
@@ -141,9 +163,9 @@ impl<'m> World<'m> {
         let bar = progress.bytes(what, self.pool_bytes());
         let mut verified = 0;
         for pool in self.manifest.pools() {
-            for (extent, id) in (0..).zip(self.extents.get(pool.index).into_iter().flatten()) {
-                let bytes = self.memory.bytes(*id).unwrap_or_default();
-                verified += model.verify(pool, extent, bytes, |bytes| bar.advance(bytes))?;
+            for extent in 0..pool.extents() {
+                let bytes = self.bytes(pool, extent)?;
+                verified += model.verify(pool, extent, &bytes, |bytes| bar.advance(bytes))?;
             }
         }
         Ok(verified)

@@ -96,10 +96,9 @@ impl GeometryBuilder {
         // A group that fails leaves sides behind that nothing names: they are taken back.
         let (sides, tables) = (self.sides.len(), self.tables.lengths());
         let added = self.add_main(group, id, &spec).and_then(|group| {
-            let needed = u64::from(group.map_first).saturating_add(group.map_entries.into());
-            let entries = u32::try_from(needed).ok().filter(|all| *all <= MOST_MAP_ENTRIES);
-            let most = MOST_MAP_ENTRIES.into();
-            Ok((group, entries.ok_or(GeometryError::PageMaps { group: name, needed, most })?))
+            let entries =
+                group.map_first.checked_add(group.map_entries).filter(|all| *all <= MOST_MAP_ENTRIES);
+            Ok((group, entries.ok_or(GeometryError::Overflow { place: name, what: "the page map" })?))
         });
         let (group, map_entries) = added.inspect_err(|_| {
             self.sides.truncate(sides);
@@ -234,10 +233,9 @@ impl GeometryBuilder {
                 (group.to_device, group.to_host) = (Some(down), Some(up));
                 // An entry for each page, or for each part of it that has a block of its own.
                 let parts = device.side.rows.checked_div(device.side.rows.min(host.side.rows)).unwrap_or(1);
-                let needed = u64::from(device.pool.blocks()).saturating_mul(parts.into());
-                let most = MOST_MAP_ENTRIES.into();
-                let entries = u32::try_from(needed).ok();
-                group.map_entries = entries.ok_or(GeometryError::PageMaps { group: name, needed, most })?;
+                let entries = device.pool.blocks().checked_mul(parts);
+                group.map_entries =
+                    entries.ok_or(GeometryError::Overflow { place: name, what: "the page map" })?;
             }
             _ => {}
         }

@@ -1,6 +1,7 @@
 //! A plan of digests: one number for each list of blocks, the same for the same content wherever it lies.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,6 +46,13 @@ impl DigestNumber {
     #[must_use]
     pub const fn filling(self) -> u64 {
         self.filling
+    }
+
+    /// The jobs whose sums add up to the digest.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn jobs(self) -> Range<u32> {
+        self.first..self.first.saturating_add(self.jobs)
     }
 
     /// The digest, out of those of all jobs of the plan; `None` where they are of another plan.

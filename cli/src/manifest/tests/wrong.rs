@@ -141,21 +141,6 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
     (
         "sub-block",
         "/groups/0/layout/segments",
-        r#"[{"name": "a", "row_bytes": 1}, {"name": "b", "row_bytes": 1}, {"name": "a", "row_bytes": 1}]"#,
-        &[
-            "at groups[0].layout.segments[2].name",
-            "the name `a` is already used at groups[0].layout.segments[0].name",
-        ],
-    ),
-    (
-        "aligned",
-        "/groups/0/layout",
-        r#"{"kind": "state", "recurrent": true, "parts": [{"name": "a", "bytes": 1}, {"name": "a", "bytes": 2}]}"#,
-        &["at groups[0].layout.parts[1].name", "already used at groups[0].layout.parts[0].name"],
-    ),
-    (
-        "sub-block",
-        "/groups/0/layout/segments",
         "[]",
         &["groups[0].layout.segments", "a list of 1 to 1024 segments"],
     ),

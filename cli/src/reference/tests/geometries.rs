@@ -34,8 +34,8 @@ fn geometries() -> impl Strategy<Value = Value> {
                     "blocks": { "scattered": { "seed": first } },
                 })
             };
-            let named = |(number, row_bytes)| json!({ "name": format!("s{number}"), "row_bytes": row_bytes });
-            let segments: Vec<Value> = rows.iter().enumerate().map(named).collect();
+            let named = |row_bytes| json!({ "name": "s", "row_bytes": row_bytes });
+            let segments: Vec<Value> = rows.iter().map(named).collect();
             json!({
                 "version": 1, "model": "m", "prompt_tokens": prompt, "block_tokens": block,
                 "pools": [pool("host", host), pool("device", device)],

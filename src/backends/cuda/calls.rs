@@ -1,0 +1,148 @@
+//! The driver's calls: opened at run time, each looked up before any is made.
+//!
+//! No toolkit is needed to build this, and a program that has it starts on a machine without a driver. The signatures
+//! follow NVIDIA's *CUDA Driver API* reference manual; names with `_v2` and the like are those that its header gives to
+//! the plain ones.
+
+use std::error::Error as _;
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use libloading::Library;
+
+use crate::error::BackendError;
+
+/// A device's number, `CUdevice`.
+pub(super) type Ordinal = c_int;
+/// An opaque handle: `CUcontext`, `CUmodule`, `CUfunction`, `CUstream`, `CUgraph`, `CUgraphExec`.
+pub(super) type Handle = *mut c_void;
+/// A device address, `CUdeviceptr`.
+pub(super) type Address = u64;
+
+/// The library of the driver.
+const LIBRARY: &str = "libcuda.so.1";
+
+/// A call that says an error in words.
+type Words = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
+
+/// What the system says of a library that cannot be opened, or of a symbol that is not there.
+fn no_driver(error: &libloading::Error) -> BackendError {
+    let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    BackendError::NoDriver { cause }
+}
+
+/// A symbol of the driver. `F` is the signature that this symbol has.
+fn look_up<F: Copy>(library: &Library, symbol: &str) -> Result<F, BackendError> {
+    // SAFETY: by what is asked of callers, the symbol is a function of this type.
+    let call = unsafe { library.get::<F>(symbol.as_bytes()) };
+    Ok(*call.map_err(|error| no_driver(&error))?)
+}
+
+macro_rules! calls {
+    ($($name:ident = $symbol:literal ($($argument:ident: $type:ty),* $(,)?);)*) => {
+        /// The calls, found in the driver's library.
+        pub(super) struct Calls {
+            $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
+            /// `cuGetErrorName` and `cuGetErrorString`.
+            words: [Words; 2],
+            // What the pointers point into: it has to stay.
+            _library: Library,
+        }
+
+        impl Calls {
+            /// Opens the driver and looks up every call.
+            ///
+            /// # Errors
+            /// [`BackendError::NoDriver`] where it is not installed or lacks a call.
+            pub fn open() -> Result<Self, BackendError> {
+                // SAFETY: the driver's library runs no code of consequence when it is loaded.
+                let library = unsafe { Library::new(LIBRARY) };
+                let library = library.map_err(|error| no_driver(&error))?;
+                Ok(Self {
+                    $($name: look_up::<unsafe extern "C" fn($($type),*) -> c_int>(&library, $symbol)?,)*
+                    words: [look_up(&library, "cuGetErrorName")?, look_up(&library, "cuGetErrorString")?],
+                    _library: library,
+                })
+            }
+
+            $(
+                #[doc = concat!("`", $symbol, "`.")]
+                ///
+                /// # Safety
+                /// 1. The arguments are as the driver's manual asks for.
+                #[allow(clippy::too_many_arguments, reason = "the driver's own")]
+                pub unsafe fn $name(&self, $($argument: $type),*) -> Result<(), BackendError> {
+                    // SAFETY: (1) is ours.
+                    let code = unsafe { (self.$name)($($argument),*) };
+                    if code == 0 { Ok(()) } else { Err(self.failure($symbol, code)) }
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    init = "cuInit"(flags: c_uint);
+    driver_version = "cuDriverGetVersion"(version: *mut c_int);
+    device_count = "cuDeviceGetCount"(count: *mut c_int);
+    device_get = "cuDeviceGet"(device: *mut Ordinal, ordinal: c_int);
+    device_name = "cuDeviceGetName"(name: *mut c_char, bytes: c_int, device: Ordinal);
+    device_attribute = "cuDeviceGetAttribute"(value: *mut c_int, attribute: c_int, device: Ordinal);
+    device_memory = "cuDeviceTotalMem_v2"(bytes: *mut usize, device: Ordinal);
+    primary_retain = "cuDevicePrimaryCtxRetain"(context: *mut Handle, device: Ordinal);
+    primary_release = "cuDevicePrimaryCtxRelease_v2"(device: Ordinal);
+    context_push = "cuCtxPushCurrent_v2"(context: Handle);
+    context_pop = "cuCtxPopCurrent_v2"(context: *mut Handle);
+    context_synchronize = "cuCtxSynchronize"();
+    module_load = "cuModuleLoadDataEx"(
+        module: *mut Handle, image: *const c_void, options: c_uint, keys: *mut c_int, values: *mut *mut c_void,
+    );
+    module_function = "cuModuleGetFunction"(function: *mut Handle, module: Handle, name: *const c_char);
+    launch = "cuLaunchKernel"(
+        function: Handle, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint, block_y: c_uint,
+        block_z: c_uint, shared_bytes: c_uint, stream: Handle, arguments: *mut *mut c_void, extra: *mut *mut c_void,
+    );
+    memory_allocate = "cuMemAlloc_v2"(address: *mut Address, bytes: usize);
+    memory_free = "cuMemFree_v2"(address: Address);
+    host_allocate = "cuMemHostAlloc"(start: *mut *mut c_void, bytes: usize, flags: c_uint);
+    host_free = "cuMemFreeHost"(start: *mut c_void);
+    host_register = "cuMemHostRegister_v2"(start: *mut c_void, bytes: usize, flags: c_uint);
+    host_unregister = "cuMemHostUnregister"(start: *mut c_void);
+    host_address = "cuMemHostGetDevicePointer_v2"(address: *mut Address, start: *mut c_void, flags: c_uint);
+    copy_to_device = "cuMemcpyHtoDAsync_v2"(to: Address, from: *const c_void, bytes: usize, stream: Handle);
+    copy_to_host = "cuMemcpyDtoH_v2"(to: *mut c_void, from: Address, bytes: usize);
+    copy_from_host = "cuMemcpyHtoD_v2"(to: Address, from: *const c_void, bytes: usize);
+    fill = "cuMemsetD8Async"(to: Address, value: u8, bytes: usize, stream: Handle);
+    stream_create = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
+    stream_destroy = "cuStreamDestroy_v2"(stream: Handle);
+    stream_synchronize = "cuStreamSynchronize"(stream: Handle);
+    stream_capture_state = "cuStreamIsCapturing"(stream: Handle, state: *mut c_int);
+    begin_capture = "cuStreamBeginCapture_v2"(stream: Handle, mode: c_int);
+    end_capture = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);
+    instantiate = "cuGraphInstantiateWithFlags"(executable: *mut Handle, graph: Handle, flags: u64);
+    graph_launch = "cuGraphLaunch"(executable: Handle, stream: Handle);
+    executable_destroy = "cuGraphExecDestroy"(executable: Handle);
+    graph_destroy = "cuGraphDestroy"(graph: Handle);
+}
+
+/// Codes after which a context can do nothing any more: its memory and its functions are gone with it.
+const FATAL: [c_int; 13] = [4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719];
+
+impl Calls {
+    /// The error of a call.
+    fn failure(&self, call: &'static str, code: c_int) -> BackendError {
+        let [name, text] = self.words.map(|ask| {
+            let mut text: *const c_char = std::ptr::null();
+            // SAFETY: the call stores a pointer to a text that is never freed, or null.
+            let known = unsafe { ask(code, &raw mut text) } == 0 && !text.is_null();
+            if !known {
+                return String::new();
+            }
+            // SAFETY: as said, a text that ends in a zero.
+            unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+        });
+        if FATAL.contains(&code) {
+            return BackendError::ContextLost { call, code, name, text };
+        }
+        BackendError::Driver { call, code, name, text }
+    }
+}

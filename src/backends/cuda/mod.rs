@@ -1,0 +1,325 @@
+//! The kernels on an NVIDIA GPU.
+
+mod calls;
+mod context;
+mod graph;
+mod memory;
+mod module;
+
+use std::ffi::c_void;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
+use pagelift_device::Kernel;
+use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
+use pagelift_planner::geometry::Memory;
+
+use super::Backend;
+use super::buffer::{Buffer, Finish, Reach};
+use crate::error::{BackendError, Error, MemoryError};
+use calls::Handle;
+use context::Context;
+use module::Module;
+
+pub use graph::{CaptureMode, CudaGraph};
+
+/// Threads of a block: all that a multiprocessor has room for at the kernels' 64 registers.
+const BLOCK: u32 = 1024;
+
+/// Multiprocessors of a launch that does not say how many: four fill the link.
+const BLOCKS: u32 = 4;
+
+/// Runs kernels on one GPU, in its primary context, which the CUDA runtime and PyTorch use too.
+///
+/// The driver is opened at run time: a program starts without one, and learns then that there is none.
+///
+/// ```
+/// use pagelift::backends::Cuda;
+/// match Cuda::open(0) {
+///     Ok(gpu) => println!("{gpu:?}"),
+///     Err(error) => println!("{error}"),
+/// }
+/// ```
+pub struct Cuda {
+    context: Arc<Context>,
+    module: Module,
+    functions: Functions,
+    stream: CudaStream,
+}
+
+/// The functions of the kernels.
+struct Functions {
+    copy_pages: Handle,
+    copy_rows: Handle,
+    digest: Handle,
+    apply_map: Handle,
+}
+
+// SAFETY: functions and streams are handles that the driver takes from any thread.
+unsafe impl Send for Cuda {}
+// SAFETY: as above.
+unsafe impl Sync for Cuda {}
+
+/// A stream of the driver's: `CUstream`, or `cudaStream_t`, which is the same.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct CudaStream(Handle);
+
+// SAFETY: the driver takes a stream's handle from any thread.
+unsafe impl Send for CudaStream {}
+// SAFETY: as above.
+unsafe impl Sync for CudaStream {}
+
+impl CudaStream {
+    /// Somebody else's stream, such as PyTorch's `torch.cuda.current_stream().cuda_stream`. 0 is the default stream.
+    ///
+    /// # Safety
+    /// 1. It belongs to the primary context of the backend's device, and lives while it is used.
+    #[must_use]
+    pub const unsafe fn adopt(handle: u64) -> Self {
+        Self(std::ptr::without_provenance_mut(handle as usize))
+    }
+
+    /// The handle.
+    #[must_use]
+    pub fn handle(self) -> u64 {
+        self.0.addr() as u64
+    }
+}
+
+impl Cuda {
+    /// Opens the driver and GPU `ordinal`, and loads the kernels.
+    ///
+    /// # Errors
+    /// Where there is no usable driver, no such GPU, or one that cannot run the kernels.
+    pub fn open(ordinal: u32) -> Result<Self, Error> {
+        let context = Context::open(ordinal)?;
+        let module = Module::load(&context)?;
+        let functions = Functions {
+            copy_pages: module.function::<pagelift_copy_pages>(&context)?,
+            copy_rows: module.function::<pagelift_copy_rows>(&context)?,
+            digest: module.function::<pagelift_digest>(&context)?,
+            apply_map: module.function::<pagelift_apply_map>(&context)?,
+        };
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the handle is stored in our variable. 1 is `CU_STREAM_NON_BLOCKING`: the default stream is somebody
+        // else's.
+        context.within(|calls| unsafe { calls.stream_create(&raw mut stream, 1) })?;
+        Ok(Self { context, module, functions, stream: CudaStream(stream) })
+    }
+
+    /// The GPU's name.
+    #[must_use]
+    pub fn device(&self) -> &str {
+        &self.context.facts().name
+    }
+
+    /// Bytes of memory that the GPU has.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.context.facts().memory
+    }
+
+    /// How long the driver took to compile and load the kernels.
+    #[must_use]
+    pub const fn loading(&self) -> Duration {
+        self.module.loading
+    }
+
+    /// Waits for everything that was enqueued on the GPU in this process' primary context.
+    ///
+    /// # Errors
+    /// [`BackendError::ContextLost`] where some of it failed.
+    pub fn synchronize(&self) -> Result<(), Error> {
+        Ok(self.context.synchronize()?)
+    }
+
+    /// Pins and maps host memory that somebody else made, until the buffer is dropped. It must not be registered yet.
+    ///
+    /// # Safety
+    /// 1. As [`Buffer::adopt`].
+    ///
+    /// # Errors
+    /// Where `start` is null, or the driver refuses the memory.
+    pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> Result<Buffer, Error> {
+        let start = NonNull::new(start).ok_or(MemoryError::Null)?;
+        // SAFETY: (1) is ours.
+        unsafe { memory::registered(&self.context, start, bytes) }
+    }
+
+    /// Takes in memory of this GPU that somebody else made and will free, such as a PyTorch tensor's.
+    ///
+    /// # Safety
+    /// 1. At `address`, in the primary context of this GPU, lie `bytes` bytes while the buffer lives.
+    /// 2. Meanwhile nobody else touches them, except as an ordering that both sides keep allows.
+    #[must_use]
+    pub unsafe fn adopt(&self, address: u64, bytes: usize) -> Buffer {
+        memory::adopted(&self.context, address, bytes)
+    }
+
+    /// Launches a kernel.
+    ///
+    /// # Safety
+    /// 1. The conditions of the kernel hold for `args` until the launch has finished.
+    /// 2. `function` is the one of `K`.
+    unsafe fn launch<K: Kernel>(
+        &self,
+        stream: CudaStream,
+        function: Handle,
+        blocks: u32,
+        mut args: K::Args,
+    ) -> Result<(), BackendError> {
+        let mut arguments = [(&raw mut args).cast::<c_void>()];
+        self.context.within(|calls| {
+            // SAFETY: the function's only parameter is `args` (2), which the driver copies before it returns; it needs
+            // no shared memory.
+            unsafe {
+                calls.launch(
+                    function,
+                    blocks,
+                    1,
+                    1,
+                    BLOCK,
+                    1,
+                    1,
+                    0,
+                    stream.0,
+                    arguments.as_mut_ptr(),
+                    std::ptr::null_mut(),
+                )
+            }
+        })
+    }
+
+    fn blocks(&self, workers: Option<NonZeroU32>) -> u32 {
+        workers.map_or(BLOCKS, NonZeroU32::get).min(self.context.facts().multiprocessors)
+    }
+}
+
+impl Backend for Cuda {
+    type Stream = CudaStream;
+
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn stream(&self) -> CudaStream {
+        self.stream
+    }
+
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
+        match place {
+            Memory::Host => memory::on_host(&self.context, bytes),
+            Memory::Device => memory::on_device(&self.context, bytes),
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        Reach::Gpu(self.context.facts().ordinal)
+    }
+
+    fn in_flight(&self) -> Option<Arc<dyn Finish>> {
+        Some(Arc::clone(&self.context) as _)
+    }
+
+    fn wait(&self, stream: CudaStream) -> Result<(), BackendError> {
+        // SAFETY: the stream lives.
+        self.context.within(|calls| unsafe { calls.stream_synchronize(stream.0) })
+    }
+
+    fn is_capturing(&self, stream: CudaStream) -> Result<bool, BackendError> {
+        let mut state = 0;
+        // SAFETY: the state is stored in our variable.
+        self.context.within(|calls| unsafe { calls.stream_capture_state(stream.0, &raw mut state) })?;
+        Ok(state != 0)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: CudaStream,
+        from: &Buffer,
+        to: &mut Buffer,
+        bytes: usize,
+    ) -> Result<(), BackendError> {
+        let from = from.bytes().and_then(|from| from.get(..bytes)).unwrap_or_default();
+        let bytes = from.len().min(to.len());
+        // SAFETY: both have so many bytes, and live until the stream has got there (1).
+        self.context.within(|calls| unsafe {
+            calls.copy_to_device(to.address(), from.as_ptr().cast(), bytes, stream.0)
+        })
+    }
+
+    unsafe fn clear(&self, stream: CudaStream, buffer: &mut Buffer) -> Result<(), BackendError> {
+        if buffer.len() == 0 {
+            return Ok(());
+        }
+        // SAFETY: it has so many bytes, and lives until the stream has got there (1).
+        self.context.within(|calls| unsafe { calls.fill(buffer.address(), 0, buffer.len(), stream.0) })
+    }
+
+    unsafe fn copy_pages(
+        &self,
+        stream: CudaStream,
+        workers: Option<NonZeroU32>,
+        args: PagesArgs,
+    ) -> Result<(), BackendError> {
+        let (function, blocks) = (self.functions.copy_pages, self.blocks(workers));
+        // SAFETY: (1) is ours; (2) is the module's.
+        unsafe { self.launch::<pagelift_copy_pages>(stream, function, blocks, args) }
+    }
+
+    unsafe fn copy_rows(
+        &self,
+        stream: CudaStream,
+        workers: Option<NonZeroU32>,
+        args: RowsArgs,
+    ) -> Result<(), BackendError> {
+        let (function, blocks) = (self.functions.copy_rows, self.blocks(workers));
+        // SAFETY: (1) is ours; (2) is the module's.
+        unsafe { self.launch::<pagelift_copy_rows>(stream, function, blocks, args) }
+    }
+
+    unsafe fn digest(
+        &self,
+        stream: CudaStream,
+        workers: Option<NonZeroU32>,
+        args: DigestArgs,
+    ) -> Result<(), BackendError> {
+        let (function, blocks) = (self.functions.digest, self.blocks(workers));
+        // SAFETY: (1) is ours; (2) is the module's.
+        unsafe { self.launch::<pagelift_digest>(stream, function, blocks, args) }
+    }
+
+    unsafe fn apply_map(&self, stream: CudaStream, args: MapArgs) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours; (2) is the module's.
+        unsafe { self.launch::<pagelift_apply_map>(stream, self.functions.apply_map, 1, args) }
+    }
+}
+
+impl Drop for Cuda {
+    fn drop(&mut self) {
+        // SAFETY: it was made here, and goes once; the driver lets what is on it finish.
+        let _ = self.context.within(|calls| unsafe { calls.stream_destroy(self.stream.0) });
+    }
+}
+
+impl fmt::Debug for Cuda {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let facts = self.context.facts();
+        let (major, minor) = facts.capability;
+        write!(
+            f,
+            "Cuda(GPU {}: {}, compute capability {major}.{minor}, {} multiprocessors, driver {}, kernels for {})",
+            facts.ordinal, facts.name, facts.multiprocessors, facts.driver, self.module.target
+        )
+    }
+}
+
+impl fmt::Debug for CudaStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaStream({:#x})", self.handle())
+    }
+}

@@ -1,0 +1,77 @@
+//! The kernels on a GPU: PTX compiled by the driver, functions by name.
+
+use std::ffi::{CString, c_int, c_void};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagelift_device::Kernel;
+use pagelift_kernels::ptx;
+
+use super::calls::Handle;
+use super::context::Context;
+use crate::error::BackendError;
+
+/// `CU_JIT_…`.
+const ERROR_LOG_BUFFER: c_int = 5;
+const ERROR_LOG_BYTES: c_int = 6;
+const GENERATE_LINE_INFO: c_int = 13;
+
+/// Bytes of the compiler's log that are kept for a message.
+const LOG: usize = 4096;
+
+/// A loaded module. It lives as long as the context: a recorded graph may still launch its functions.
+#[derive(Debug)]
+pub(super) struct Module {
+    handle: Handle,
+    /// How long the driver took.
+    pub loading: Duration,
+    /// Which PTX it is.
+    pub target: &'static str,
+}
+
+impl Module {
+    /// Loads the newest PTX that the device runs.
+    pub fn load(context: &Arc<Context>) -> Result<Self, BackendError> {
+        let (target, text) =
+            if context.facts().capability >= (9, 0) { ("sm_90", ptx::SM_90) } else { ("sm_80", ptx::SM_80) };
+        let image =
+            CString::new(text).map_err(|_| BackendError::Module { target, log: "a zero byte".into() })?;
+        let mut log = [0_u8; LOG];
+        let mut keys = [ERROR_LOG_BUFFER, ERROR_LOG_BYTES, GENERATE_LINE_INFO];
+        // Numbers are passed as pointers.
+        let number = |number: usize| std::ptr::without_provenance_mut::<c_void>(number);
+        let mut values = [log.as_mut_ptr().cast(), number(LOG), number(1)];
+        let mut handle = std::ptr::null_mut();
+        let begun = Instant::now();
+        let loaded = context.within(|calls| {
+            // SAFETY: the image is a text that ends in a zero; there are three options, and the log's buffer has the
+            // size that is said.
+            unsafe {
+                let image = image.as_ptr().cast();
+                calls.module_load(&raw mut handle, image, 3, keys.as_mut_ptr(), values.as_mut_ptr())
+            }
+        });
+        let loading = begun.elapsed();
+        match loaded {
+            Ok(()) => Ok(Self { handle, loading, target }),
+            Err(error @ BackendError::ContextLost { .. }) => Err(error),
+            Err(error) => {
+                let log: Vec<u8> = log.into_iter().take_while(|byte| *byte != 0).collect();
+                let log = String::from_utf8_lossy(&log).into_owned();
+                Err(BackendError::Module { target, log: format!("{error} {log}") })
+            }
+        }
+    }
+
+    /// The function of a kernel.
+    pub fn function<K: Kernel>(&self, context: &Context) -> Result<Handle, BackendError> {
+        let name = CString::new(K::NAME)
+            .map_err(|_| BackendError::Module { target: self.target, log: "a zero byte".into() })?;
+        let mut function = std::ptr::null_mut();
+        // SAFETY: the module is loaded; the name is a text that ends in a zero.
+        context.within(|calls| unsafe {
+            calls.module_function(&raw mut function, self.handle, name.as_ptr())
+        })?;
+        Ok(function)
+    }
+}

@@ -1,0 +1,216 @@
+//! What a GPU does besides: launches that return before they have run, streams, graphs that are recorded once.
+
+use std::sync::Arc;
+
+use pagelift::Error;
+use pagelift::backends::{Backend, CaptureMode, Cpu, Cuda, CudaGraph};
+use pagelift::error::{BackendError, MemoryError};
+use pagelift::geometry::Memory;
+use pagelift::id::Ticket;
+use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
+use pagelift::memory::Registry;
+use pagelift::plan::RestorePlan;
+
+use crate::backends::gpu;
+use crate::image::Image;
+use crate::restore::{Prompt, ROOM};
+use crate::rng::Rng;
+use crate::world::World;
+
+const DONE: TicketState = TicketState::Done(Report { bad: 0, rows: 0, skipped: 0 });
+
+/// A random world on the GPU, and a launcher of lifts.
+struct Lifts {
+    world: World,
+    plan: RestorePlan,
+    launcher: Launcher<&'static Cuda, RestorePlan>,
+}
+
+impl Lifts {
+    fn new(rng: &mut Rng, slots: u32) -> Self {
+        let world = World::random(rng, 4, gpu());
+        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+        let options = LauncherOptions { slots, ..LauncherOptions::default() };
+        let launcher = Launcher::bind(gpu(), &world.memory, &mut plan, options).unwrap();
+        Self { world, plan, launcher }
+    }
+
+    fn stage(&mut self, prompts: &[Prompt]) -> Ticket {
+        self.plan.clear();
+        prompts.iter().for_each(|prompt| prompt.lift(&self.world, &mut self.plan));
+        self.launcher.stage(&self.world.memory, &mut self.plan).unwrap()
+    }
+
+    /// Some imports that fit beside each other, perhaps none.
+    fn prompts(&self, rng: &mut Rng) -> Vec<Prompt> {
+        let mut free = self.world.free_ids(rng);
+        (0..rng.below(4)).map_while(|_| Prompt::random(rng, &self.world, &mut free)).collect()
+    }
+
+    fn capture(&mut self, mode: CaptureMode) -> CudaGraph {
+        let (launcher, memory) = (&mut self.launcher, &mut self.world.memory);
+        // SAFETY: (1) the test drops its graphs first; (2, 3) it replays them one after the other, and waits before it
+        // looks.
+        let record = || unsafe { launcher.record(memory) };
+        gpu().capture(gpu().stream(), mode, record).unwrap().0
+    }
+
+    fn expect(&self, image: &mut Image, prompts: &[Prompt]) {
+        for prompt in prompts {
+            prompt.expect(&self.world, image);
+        }
+    }
+
+    /// Replays a graph over new bytes, and expects the effect of these imports and no other.
+    fn replay(&mut self, graph: &mut CudaGraph, rng: &mut Rng, prompts: &[Prompt]) {
+        self.world.fill(rng);
+        let mut expected = self.world.image();
+        self.expect(&mut expected, prompts);
+        graph.replay(gpu().stream()).unwrap();
+        gpu().synchronize().unwrap();
+        self.world.assert_is(&expected);
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn graphs_recorded_once_carry_out_whatever_is_staged() {
+    for seed in 0..24 {
+        let mut rng = Rng(seed);
+        let mut it = Lifts::new(&mut rng, 3);
+        let modes = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
+        let mut graphs = modes.map(|mode| it.capture(mode));
+        // Nothing is staged yet.
+        it.replay(&mut graphs[0], &mut rng, &[]);
+        for step in 0..12 {
+            let prompts = it.prompts(&mut rng);
+            let ticket = it.stage(&prompts);
+            assert_eq!(it.launcher.state(ticket), TicketState::Pending);
+            let graph = &mut graphs[step % modes.len()];
+            it.replay(graph, &mut rng, &prompts);
+            assert_eq!(it.launcher.state(ticket), DONE);
+            // A plan takes effect in one replay only, of whichever graph.
+            it.replay(&mut graphs[(step + 1) % modes.len()], &mut rng, &[]);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_host_may_be_two_steps_ahead() {
+    let mut rng = Rng(1);
+    let mut it = Lifts::new(&mut rng, 3);
+    let mut graph = it.capture(CaptureMode::ThreadLocal);
+    it.world.fill(&mut rng);
+    let mut expected = it.world.image();
+    let mut tickets = Vec::new();
+    for _ in 0..3 {
+        let prompts = it.prompts(&mut rng);
+        tickets.push(it.stage(&prompts));
+        it.expect(&mut expected, &prompts);
+        graph.replay(gpu().stream()).unwrap();
+    }
+    gpu().synchronize().unwrap();
+    it.world.assert_is(&expected);
+    assert!(tickets.iter().all(|ticket| it.launcher.state(*ticket) == DONE));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_capturing_stream_takes_no_stage_and_no_launch() {
+    let mut rng = Rng(2);
+    let mut it = Lifts::new(&mut rng, 2);
+    let before = it.world.image();
+    let refused = gpu().capture(gpu().stream(), CaptureMode::Relaxed, || {
+        let staged = it.launcher.stage(&it.world.memory, &mut it.plan).map(drop);
+        Ok([staged, it.launcher.launch(&mut it.world.memory)])
+    });
+    for result in refused.unwrap().1 {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
+    }
+    // SAFETY: (1, 2, 3) nothing is recorded.
+    let error = unsafe { it.launcher.record(&mut it.world.memory) }.unwrap_err();
+    assert!(matches!(error, Error::Backend(BackendError::NotCapturing)), "{error}");
+    it.world.assert_is(&before);
+    let ticket = it.stage(&[]);
+    it.launcher.launch(&mut it.world.memory).unwrap();
+    gpu().synchronize().unwrap();
+    assert_eq!(it.launcher.state(ticket), DONE);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn memory_is_read_after_launches_have_finished() {
+    let mut rng = Rng(3);
+    let mut it = Lifts::new(&mut rng, 4);
+    for _ in 0..20 {
+        it.world.fill(&mut rng);
+        let mut expected = it.world.image();
+        let prompts = it.prompts(&mut rng);
+        it.expect(&mut expected, &prompts);
+        it.stage(&prompts);
+        it.launcher.launch(&mut it.world.memory).unwrap();
+        // Without waiting: reading does.
+        it.world.assert_is(&expected);
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn an_engines_own_host_memory_is_registered_where_it_lies() {
+    let mut own = vec![7_u8; 3 << 20];
+    let mut memory = Registry::new();
+    // SAFETY: (1) the vector outlives the registry, and (2) is not touched but through it.
+    let buffer = unsafe { gpu().register(own.as_mut_ptr(), own.len()) }.unwrap();
+    let id = memory.adopt(Memory::Host, buffer).unwrap();
+    assert!(memory.bytes(id).unwrap().iter().all(|byte| *byte == 7));
+    // SAFETY: (1) as above.
+    let twice = unsafe { gpu().register(memory.bytes_mut(id).unwrap().as_mut_ptr(), 4096) };
+    assert!(matches!(twice, Err(Error::Backend(BackendError::Driver { code: 712, .. }))), "{twice:?}");
+    memory.release(id).unwrap();
+    drop(memory);
+    assert_eq!(own[0], 7);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn an_engines_own_device_memory_is_adopted_and_not_freed() {
+    let [mut theirs, mut ours] = [Registry::new(), Registry::new()];
+    let owned = theirs.allocate(gpu(), Memory::Device, 4096).unwrap();
+    theirs.write(owned, 0, &[5; 4096]).unwrap();
+    let address = theirs.region(owned).unwrap().address();
+    // SAFETY: (1) the other registry outlives this one, and (2) is not asked meanwhile.
+    let adopted = ours.adopt(Memory::Device, unsafe { gpu().adopt(address + 1024, 2048) }).unwrap();
+    let mut bytes = [0; 2048];
+    ours.read(adopted, 0, &mut bytes).unwrap();
+    assert!(bytes.iter().all(|byte| *byte == 5) && ours.bytes(adopted).is_none());
+    ours.write(adopted, 2047, &[6]).unwrap();
+    drop(ours);
+    theirs.read(owned, 2048, &mut bytes).unwrap();
+    assert_eq!(bytes[1022..1025], [5, 6, 5]);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn kernels_are_not_launched_on_memory_that_they_do_not_reach() {
+    fn bind<B: Backend>(on: &impl Backend, backend: B) -> Error {
+        let world = World::small(on);
+        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+        Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).map(drop).unwrap_err()
+    }
+    let cpu = Cpu::with_threads(1).unwrap();
+    for error in [bind(&cpu, gpu()), bind(gpu(), &cpu)] {
+        assert!(matches!(error, Error::Memory(MemoryError::OutOfReach { .. })), "{error}");
+    }
+}
+
+#[test]
+fn without_a_driver_or_a_gpu_the_error_says_so() {
+    if let Err(error) = Cuda::open(u32::MAX) {
+        let words = error.to_string();
+        assert!(words.contains("driver") || words.contains("there is no GPU"), "{words}");
+    } else {
+        panic!("there are not so many GPUs");
+    }
+}
