@@ -1,0 +1,89 @@
+//! One folder with everything that runs on a machine with a GPU and without Rust.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use crate::process;
+use crate::workspace::Workspace;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// The folder to make; it must not be there yet.
+    folder: PathBuf,
+}
+
+/// What runs there.
+const SCRIPT: &str = include_str!("run.sh");
+
+pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
+    let folder = &args.folder;
+    fs::create_dir(folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let laws = built(workspace, &["test", "--no-run", "--package", "pagelift", "--test", "laws"], "laws")?;
+    let program = built(workspace, &["build", "--package", "pagelift-cli"], "pagelift")?;
+    for (from, name) in [(laws, "laws"), (program, "pagelift")] {
+        let to = folder.join(name);
+        fs::copy(&from, &to).with_context(|| format!("could not copy {}", from.display()))?;
+        process::run(Command::new("strip").arg(&to))?;
+    }
+    copy_manifests(&workspace.root().join("manifests"), &folder.join("manifests"))?;
+    let commit = process::ask(
+        Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(workspace.root()),
+    );
+    fs::write(folder.join("commit"), commit.map_or_else(|_| "unknown".to_owned(), |answer| answer.stdout))?;
+    let script = folder.join("run.sh");
+    fs::write(&script, SCRIPT)?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    println!(
+        "{0} is ready. Take it to a machine with a GPU and run {0}/run.sh, which writes results.md.",
+        folder.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds something in release, and asks cargo where it lies.
+fn built(workspace: &Workspace, words: &[&str], target: &str) -> Result<PathBuf> {
+    let mut cargo = workspace.cargo();
+    let said =
+        process::read(cargo.args(words).args(["--release", "--message-format", "json-render-diagnostics"]))?;
+    let of_target = |line: &str| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let found = message["target"]["name"] == target;
+        message["executable"].as_str().filter(|_| found).map(PathBuf::from)
+    };
+    said.lines().find_map(of_target).with_context(|| format!("cargo did not say where {target} lies"))
+}
+
+/// The manifests, with their folders.
+fn copy_manifests(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("could not read {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_manifests(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manifests_are_copied_with_their_folders() {
+        let folder = tempfile::tempdir().unwrap();
+        let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+        fs::create_dir_all(from.join("small")).unwrap();
+        fs::write(from.join("small/a.json"), "{}").unwrap();
+        copy_manifests(&from, &to).unwrap();
+        assert_eq!(fs::read_to_string(to.join("small/a.json")).unwrap(), "{}");
+    }
+}
