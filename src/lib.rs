@@ -7,7 +7,8 @@
 //! |---|---|
 //! | say what the caches look like and where they lie | [`layout`], [`geometry`] |
 //! | say which memory kernels may touch | [`memory::Registry`] |
-//! | turn an import's block lists into a plan | [`plan`] |
+//! | check an import's block lists once, and hold its pages | [`lifecycle::Reservations`] |
+//! | turn imports into a plan | [`plan`] |
 //! | stage the plan, launch it, ask whether it is done | [`launcher::Launcher`] |
 //! | run the kernels | [`backends`] |
 //!
@@ -67,6 +68,10 @@
 //! assert!(lifted.iter().all(|&byte| byte == 7) && others.iter().all(|&byte| byte == 0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! An engine knows an import's lists when it admits the request: [`Reservations`](lifecycle::Reservations) checks them then,
+//! and [`lift_reserved`](plan::PagePlan::lift_reserved) costs a step a few nanoseconds for each group. Whether the page
+//! holds what the block holds, [`Launcher::digest`](launcher::Launcher::digest) says.
 //!
 //! # Mirroring rows, and states
 //! What a step wrote is read on the device: its slot mapping says which rows. A launcher takes plans of one type; several
@@ -150,6 +155,30 @@
 //! drop(memory);
 //! drop(slab);
 //! # Ok::<(), pagelift::Error>(())
+//! ```
+//!
+//! # On a GPU
+//! [`Cuda`](backends::Cuda) is a backend like the others. Its launches return before they have run, on a stream that may be
+//! the engine's; a launch is recorded into a graph once, and each replay carries out what is staged at that time.
+//! ```no_run
+//! use pagelift::backends::{CaptureMode, Cuda, CudaStream};
+//! # use pagelift::launcher::{Launcher, LauncherOptions};
+//! # use pagelift::memory::Registry;
+//! # use pagelift::plan::RestorePlan;
+//! # fn engine(mut memory: Registry, mut plan: RestorePlan, their_stream: u64) -> Result<(), pagelift::Error> {
+//! let gpu = Cuda::open(0)?;
+//! let mut launcher = Launcher::bind(&gpu, &memory, &mut plan, LauncherOptions::default())?;
+//! // SAFETY: (1) the engine's stream is of this GPU's primary context, and outlives the launcher.
+//! let stream = unsafe { CudaStream::adopt(their_stream) };
+//! launcher.set_stream(stream);
+//! // SAFETY: (1) the graph goes before launcher and memory; (2, 3) the engine replays it in the order of its stream.
+//! let record = || unsafe { launcher.record(&mut memory) };
+//! let (mut graph, ()) = gpu.capture(stream, CaptureMode::ThreadLocal, record)?;
+//! // For each step: fill the plan, and then
+//! let ticket = launcher.stage(&memory, &mut plan)?;
+//! graph.replay(stream)?;
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! A whole engine loop in small is `examples/rust_engine.rs`.

@@ -9,6 +9,8 @@
 //! | [`Pending`](TicketState::Pending) | staged; a launch has not finished with it |
 //! | [`Done`](TicketState::Done) | carried out, and visible to the host |
 //! | [`Superseded`](TicketState::Superseded) | overwritten before a launch saw it: plan its work again |
+//! | [`Refused`](TicketState::Refused) | its table was of another version, and nothing was moved |
+//! | [`Unknown`](TicketState::Unknown) | settled too long ago, or another launcher's |
 
 mod counters;
 mod digests;

@@ -269,7 +269,7 @@ pub enum Problem {
     #[error("a mirror copies from the GPU, but nothing of this group is ever there")]
     MirrorOfNothing,
     /// A list of blocks has the wrong length.
-    #[error("expected {expected} ids ({why}), found {found}")]
+    #[error("ids in the list: expected {expected} ({why}), found {found}")]
     ListLength {
         /// Ids that are needed.
         expected: u64,

@@ -8,7 +8,7 @@ use crate::geometry::Geometry;
 use crate::id::{GroupId, ImportId};
 use crate::import::Import;
 use crate::plan::{
-    Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, room,
+    Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, renew, room,
 };
 
 /// Imports between reservation and release.
@@ -175,14 +175,17 @@ impl Reservations {
         };
         let slot = usize::try_from(number).ok().and_then(|number| self.slots.get_mut(number));
         let slot = slot.ok_or(PlanError::Capacity { what: "imports", needed: 1, capacity: 0 })?;
-        slot.held.clear();
+        renew("blocks of an import", &mut slot.held, self.scratch.claims().len())?;
         for (claim, usage) in self.scratch.claims().blocks() {
             if let Err(conflict) = take(&mut self.holds, &mut slot.held, claim, usage) {
                 give_back(&mut self.holds, &mut slot.held);
                 return Err(self.scratch.claims().explain(&self.geometry, claim, conflict));
             }
         }
-        self.scratch.prepare(&mut slot.prepared);
+        if let Err(error) = self.scratch.prepare(&mut slot.prepared) {
+            give_back(&mut self.holds, &mut slot.held);
+            return Err(error);
+        }
         slot.generation = slot.generation.wrapping_add(1);
         self.free.pop();
         Ok(ImportId::new(number, slot.generation, self.stamp))

@@ -175,6 +175,13 @@ pub(crate) fn room<T>(what: &'static str, entries: u64) -> Result<Vec<T>, PlanEr
     Ok(list)
 }
 
+/// Empties a list and makes room for `entries`, or is an error where there is none.
+pub(crate) fn renew<T>(what: &'static str, list: &mut Vec<T>, entries: usize) -> Result<(), PlanError> {
+    list.clear();
+    let entries_wanted = u64::try_from(entries).unwrap_or(u64::MAX);
+    list.try_reserve(entries).map_err(|_| PlanError::OutOfMemory { what, entries: entries_wanted })
+}
+
 /// A list of `entries` times `value`, or an error where there is no room for it.
 pub(crate) fn filled<T: Clone>(what: &'static str, value: T, entries: u64) -> Result<Vec<T>, PlanError> {
     let mut list = room(what, entries)?;

@@ -11,7 +11,7 @@ use super::claims::{Claim, Claims, Use};
 use super::direction::HostToDevice;
 use super::jobs::{PageJobs, is_list, pairs_of};
 use super::pages::PagePlan;
-use super::room;
+use super::{renew, room};
 use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::ImportId;
@@ -115,19 +115,26 @@ impl PagePlan<HostToDevice> {
     }
 
     /// Moves all of this plan to `prepared`, whose memory is used again.
-    pub(crate) fn prepare(&mut self, prepared: &mut Prepared) {
+    ///
+    /// # Errors
+    /// Where there is no memory for it. `prepared` then holds nothing of use.
+    pub(crate) fn prepare(&mut self, prepared: &mut Prepared) -> Result<(), PlanError> {
         let Rest { lists, all, unsaid } = &mut *prepared.rest;
-        all.clear();
+        let used = self.claims.used().count();
+        renew("rows read and written by an import", all, used)?;
+        // And a mark.
+        renew("rows read and written by an import", unsaid, used.saturating_add(1))?;
+        renew("jobs of an import", &mut prepared.jobs, self.jobs.jobs.len())?;
+        renew("block list entries of an import", lists, self.jobs.lists.len())?;
         all.extend(self.claims.used());
-        prepared.jobs.clone_from(&self.jobs.jobs);
-        lists.clone_from(&self.jobs.lists);
+        prepared.jobs.extend_from_slice(&self.jobs.jobs);
+        lists.extend_from_slice(&self.jobs.lists);
         (prepared.units, prepared.bytes) = (self.jobs.units, self.jobs.bytes);
         // No more than the plan's capacity, which is 32 bits.
         prepared.entries = u32::try_from(lists.len()).unwrap_or(u32::MAX);
 
         self.claims.clear();
         claim_jobs(&self.geometry, &self.jobs, &mut self.claims);
-        unsaid.clear();
         unsaid.extend(all.iter().filter(|(claim, _)| !self.claims.contains(claim.place)).copied());
         let written = |(_, usage): &&(Claim, Use)| *usage == Use::Write;
         let page = all.iter().find(written).copied();
@@ -137,6 +144,7 @@ impl PagePlan<HostToDevice> {
             unsaid.extend(page);
         }
         self.clear();
+        Ok(())
     }
 }
 

@@ -138,7 +138,9 @@ fn a_tail_of_several_pages_lists_all_of_them() {
     json["groups"][0]["device"]["blocks"] = json!({ "list": [1] });
     let text = parse(json.to_string().as_bytes()).unwrap_err().to_string();
     assert!(
-        text.contains("expected 2 ids (the last block's pages, up to the writable one), found 1"),
+        text.contains(
+            "ids in the list: expected 2 (the last block's pages, up to the writable one), found 1"
+        ),
         "{text}"
     );
 }

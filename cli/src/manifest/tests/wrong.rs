@@ -122,9 +122,14 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "-1",
         &["groups[0].host.blocks.list[4]: expected a whole number from 0 to 1048575, found -1"],
     ),
-    ("unaligned", "/groups/0/host/blocks/list", "[1, 2]", &["expected 5 ids", "found 2"]),
-    ("unaligned", "/groups/0/device/blocks/list", "[1, 2]", &["expected 1 ids (the writable page), found 2"]),
-    ("unaligned", "/groups/0/device/blocks/list", "[]", &["expected 1 ids", "found 0"]),
+    ("unaligned", "/groups/0/host/blocks/list", "[1, 2]", &["ids in the list: expected 5", "found 2"]),
+    (
+        "unaligned",
+        "/groups/0/device/blocks/list",
+        "[1, 2]",
+        &["ids in the list: expected 1 (the writable page), found 2"],
+    ),
+    ("unaligned", "/groups/0/device/blocks/list", "[]", &["ids in the list: expected 1", "found 0"]),
     (
         "unaligned",
         "/groups/0/device/blocks",
@@ -234,7 +239,7 @@ const WRONG: &[(&str, &str, &str, &[&str])] = &[
         "kernel-pages",
         "/groups/0/device/blocks",
         "{\"list\": [1, 2]}",
-        &["groups[0].device.blocks.list: expected 1 ids (the writable page), found 2"],
+        &["groups[0].device.blocks.list: ids in the list: expected 1 (the writable page), found 2"],
     ),
     (
         "split-pages",
