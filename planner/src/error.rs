@@ -5,7 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::id::{GroupId, ImportId, PoolId};
-use crate::layout::Segment;
+use crate::layout::{ConvOrder, Segment};
 
 /// A layout that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -223,6 +223,19 @@ pub enum GeometryError {
         from: String,
         /// At the destination.
         to: String,
+    },
+    /// Kernels move bytes: they do not turn a convolution's window around.
+    #[error(
+        "group `{group}`: the convolution state is {} at the source and {} at the destination; keep it in one order on both \
+         sides", order_words(*from), order_words(*to)
+    )]
+    ConvOrder {
+        /// The group.
+        group: Arc<str>,
+        /// At the source.
+        from: Option<ConvOrder>,
+        /// At the destination.
+        to: Option<ConvOrder>,
     },
     /// A key of another geometry.
     #[error("the key of a group or side belongs to another geometry; use one that this builder gave")]
@@ -482,6 +495,11 @@ pub enum PlanError {
         /// Bytes there are.
         room: usize,
     },
+}
+
+/// An order, or that there is none, for messages.
+fn order_words(order: Option<ConvOrder>) -> String {
+    order.map_or_else(|| "in an order that was not said".into(), |order| order.to_string())
 }
 
 /// Two segments that were to pair, for messages.

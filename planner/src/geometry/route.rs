@@ -123,6 +123,10 @@ fn check_agree(
     if from.segments.len() != to.segments.len() || !from.segments.iter().zip(&to.segments).all(same) {
         return differ("the list of segments", segment_words(&from.segments), segment_words(&to.segments));
     }
+    if from.conv_order != to.conv_order {
+        let (group, from, to) = (group.clone(), from.conv_order, to.conv_order);
+        return Err(GeometryError::ConvOrder { group, from, to });
+    }
     Ok(())
 }
 

@@ -8,8 +8,8 @@ use pagelift_abi as abi;
 use super::{Memory, Pool};
 use crate::error::GeometryError;
 use crate::id::{GroupId, PoolId};
-use crate::layout::Segment;
 use crate::layout::sealed::Lower;
+use crate::layout::{ConvOrder, Segment};
 
 /// Where a group's blocks lie in one pool, and what one of them looks like there.
 ///
@@ -116,6 +116,7 @@ pub(crate) struct Side {
     /// Slots that make one row.
     pub slots_per_row: u32,
     pub segments: Vec<Segment>,
+    pub conv_order: Option<ConvOrder>,
 }
 
 /// One region of one layer's blocks in one extent: an arithmetic progression of pages.
@@ -166,6 +167,7 @@ impl Side {
             slots: shape.slots,
             slots_per_row: shape.slots_per_row,
             segments: shape.segments.to_vec(),
+            conv_order: shape.conv_order,
         };
         for run in side.runs(0, pool) {
             let run = run.map_err(|what| GeometryError::Overflow { place: place.clone(), what })?;

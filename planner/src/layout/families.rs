@@ -2,7 +2,7 @@
 //!
 //! Sizes are read from public engine sources (vLLM, SGLang, FlashMLA) in 2026.
 
-use super::{PagedLayout, PagedLayoutBuilder, RingLayout, StateLayout, StatePart};
+use super::{ConvOrder, PagedLayout, PagedLayoutBuilder, RingLayout, StateLayout, StatePart};
 use crate::error::LayoutError;
 
 /// Bytes of a bf16 and of an f32.
@@ -246,7 +246,8 @@ impl StateLayout {
         let heads = share("v_heads", shape.v_heads, shape.tp)?;
         let conv = product("conv state", &[window(4, shape.spec)?, channels, BF16])?;
         let temporal = product("temporal state", &[heads, shape.v_dim, shape.k_dim, F32])?;
-        Self::new(&[StatePart::new("conv", conv), StatePart::new("temporal", temporal)], page_bytes)
+        let parts = [StatePart::new("conv", conv), StatePart::new("temporal", temporal)];
+        Ok(Self::new(&parts, page_bytes)?.with_conv_order(ConvOrder::Sd))
     }
 
     /// Mamba2: convolution window `(kernel - 1 + spec, (inner + 2·groups·state) / tp)` in bf16, then the SSM state
@@ -262,7 +263,8 @@ impl StateLayout {
         let heads = share("heads", shape.heads, shape.tp)?;
         let conv = product("conv state", &[window(shape.kernel, shape.spec)?, channels, BF16])?;
         let ssm = product("ssm state", &[heads, shape.head_dim, shape.state, F32])?;
-        Self::new(&[StatePart::new("conv", conv), StatePart::new("ssm", ssm)], page_bytes)
+        let parts = [StatePart::new("conv", conv), StatePart::new("ssm", ssm)];
+        Ok(Self::new(&parts, page_bytes)?.with_conv_order(ConvOrder::Sd))
     }
 
     /// PLE short convolution `((kernel - 1)·ngram + spec, hidden·hc)` in bf16, whole on every rank.
@@ -275,6 +277,6 @@ impl StateLayout {
             .and_then(|rows| rows.checked_add(shape.spec))
             .ok_or(LayoutError::Overflow { what: "convolution window" })?;
         let conv = product("conv state", &[rows, shape.hidden, shape.hc, BF16])?;
-        Self::new(&[StatePart::new("conv", conv)], page_bytes)
+        Ok(Self::new(&[StatePart::new("conv", conv)], page_bytes)?.with_conv_order(ConvOrder::Sd))
     }
 }

@@ -20,7 +20,7 @@ pub use families::{GdnShape, PleShape, SsmShape};
 pub use paged::{PagedLayout, PagedLayoutBuilder};
 pub use ring::RingLayout;
 pub use segment::Segment;
-pub use state::{StateLayout, StatePart};
+pub use state::{ConvOrder, StateLayout, StatePart};
 
 /// The most segments of a page. Kernels find a unit's segment by counting along.
 pub(crate) const MAX_SEGMENTS: usize = 1024;
@@ -37,6 +37,8 @@ pub(crate) struct Shape<'a> {
     pub segments: &'a [Segment],
     /// Bytes of each region of a page.
     pub region_bytes: &'a [u64],
+    /// Of states with a convolution.
+    pub conv_order: Option<ConvOrder>,
 }
 
 pub(crate) mod sealed {

@@ -121,6 +121,7 @@ impl Lower for PagedLayout {
             slots_per_row: self.tokens_per_row,
             segments: &self.segments,
             region_bytes: &self.region_bytes,
+            conv_order: None,
         }
     }
 }

@@ -95,6 +95,7 @@ impl Lower for RingLayout {
             slots_per_row: 1,
             segments: std::slice::from_ref(&self.segment),
             region_bytes: &self.region_bytes,
+            conv_order: None,
         }
     }
 }

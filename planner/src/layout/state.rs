@@ -1,5 +1,7 @@
 //! Recurrent state: one page per request, indivisible.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::segment::{Segment, check_apart, region_bytes};
@@ -24,6 +26,25 @@ impl StatePart {
     }
 }
 
+/// In which order the window of a convolution lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ConvOrder {
+    /// `(state_len, dim)`: all channels of a token together. The usual one.
+    Sd,
+    /// `(dim, state_len)`: all tokens of a channel together, so that a transfer can split it by rank.
+    Ds,
+}
+
+impl fmt::Display for ConvOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sd => "SD (state_len, dim)",
+            Self::Ds => "DS (dim, state_len)",
+        })
+    }
+}
+
 /// One page per request, copied whole or not at all: a part of a state means nothing, so rows cannot be asked for.
 ///
 /// ```
@@ -37,6 +58,7 @@ impl StatePart {
 pub struct StateLayout {
     parts: Vec<Segment>,
     region_bytes: Vec<u64>,
+    conv_order: Option<ConvOrder>,
 }
 
 impl StateLayout {
@@ -70,7 +92,30 @@ impl StateLayout {
             .collect::<Result<Vec<_>, _>>()?;
         check_apart(&parts, 1)?;
         let region_bytes = region_bytes(&parts, 1, declared)?;
-        Ok(Self { parts, region_bytes })
+        Ok(Self { parts, region_bytes, conv_order: None })
+    }
+
+    /// Says in which order its convolution's window lies. Kernels move bytes and turn nothing around: a route between
+    /// sides of two orders is refused.
+    ///
+    /// ```
+    /// use pagelift_planner::layout::{ConvOrder, PleShape, StateLayout};
+    /// let shape = PleShape { kernel: 4, ngram: 2, spec: 0, hidden: 64, hc: 1 };
+    /// let usual = StateLayout::ple(shape, None)?;
+    /// assert_eq!(usual.conv_order(), Some(ConvOrder::Sd));
+    /// assert_eq!(usual.with_conv_order(ConvOrder::Ds).conv_order(), Some(ConvOrder::Ds));
+    /// # Ok::<(), pagelift_planner::error::LayoutError>(())
+    /// ```
+    #[must_use]
+    pub const fn with_conv_order(mut self, order: ConvOrder) -> Self {
+        self.conv_order = Some(order);
+        self
+    }
+
+    /// In which order its convolution's window lies; `None` where it was not said, or there is none.
+    #[must_use]
+    pub const fn conv_order(&self) -> Option<ConvOrder> {
+        self.conv_order
     }
 
     /// Bytes of the parts together.
@@ -89,6 +134,13 @@ impl StateLayout {
 impl Lower for StateLayout {
     #[expect(private_interfaces, reason = "sealed: nobody outside can call it")]
     fn shape(&self) -> Shape<'_> {
-        Shape { rows: 1, slots: 1, slots_per_row: 1, segments: &self.parts, region_bytes: &self.region_bytes }
+        Shape {
+            rows: 1,
+            slots: 1,
+            slots_per_row: 1,
+            segments: &self.parts,
+            region_bytes: &self.region_bytes,
+            conv_order: self.conv_order,
+        }
     }
 }

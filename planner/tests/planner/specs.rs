@@ -3,7 +3,9 @@
 use pagelift_planner::error::{GeometryError, LayoutError, SpanError};
 use pagelift_planner::geometry::*;
 use pagelift_planner::import::{PromptSpan, Recurrence};
-use pagelift_planner::layout::{PagedLayout, RingLayout, Segment, StateLayout, StatePart};
+use pagelift_planner::layout::{
+    ConvOrder, GdnShape, PagedLayout, RingLayout, Segment, StateLayout, StatePart,
+};
 use pagelift_planner::plan::{DeviceToDevice, DeviceToHost, HostToDevice};
 use pagelift_planner::quantity::Tokens;
 use proptest::prelude::*;
@@ -330,4 +332,32 @@ fn pools() {
     assert_eq!(builder.pool(host(4, &region)), Err(GeometryError::NameTwice { name: "host".into() }));
     // A pool without memory is no error until something is to lie in it.
     assert!(GeometryBuilder::new().pool(host(4, &[])).is_ok());
+}
+
+#[test]
+fn the_order_of_a_convolution_state_is_never_converted() {
+    let shape = GdnShape { conv_dim: 64, v_heads: 2, v_dim: 4, k_dim: 4, spec: 0, tp: 1 };
+    let gdn = StateLayout::gdn(shape, None).unwrap();
+    let parts = [StatePart::new("conv", 384), StatePart::new("temporal", 128)];
+    let unsaid = StateLayout::new(&parts, None).unwrap();
+    let build = |on_host: &StateLayout, on_device: &StateLayout| {
+        let mut builder = GeometryBuilder::new();
+        let mut side = |memory: Memory, base: u64, layout: &StateLayout| {
+            let pool = pool(&mut builder, memory, 2, 2 * 512);
+            Some(SideSpec::packed(pool, &[base], &[0], 512, layout.clone()))
+        };
+        let (host, device) = (side(Memory::Host, HOST, on_host), side(Memory::Device, DEVICE, on_device));
+        let (name, landing, lift) = ("gdn".into(), Landing::Host, StateLift::State);
+        builder.group(GroupSpec::<State> { name, layers: 1, landing, lift, host, device }).map(drop)
+    };
+    let [sd, ds] = [ConvOrder::Sd, ConvOrder::Ds].map(|order| gdn.clone().with_conv_order(order));
+    assert_eq!(gdn, sd, "the usual order");
+    for same in [&sd, &ds, &unsaid] {
+        build(same, same).unwrap();
+    }
+    for (from, to) in [(&sd, &ds), (&ds, &sd), (&sd, &unsaid), (&unsaid, &ds)] {
+        let (group, error) = ("gdn".into(), build(from, to).unwrap_err());
+        let expected = GeometryError::ConvOrder { group, from: from.conv_order(), to: to.conv_order() };
+        assert_eq!(error, expected, "{error}");
+    }
 }
