@@ -105,9 +105,12 @@ fn lifts(criterion: &mut Criterion) {
             let options = LauncherOptions { repeat: true, ..LauncherOptions::default() };
             let mut launcher = Launcher::bind(backend, &it.memory, &mut it.plan, options).unwrap();
             launcher.stage(&it.memory, &mut it.plan).unwrap();
-            group.bench_function(format!("one launch, {threads} thread{}", if threads == 1 { "" } else { "s" }), |bench| {
-                bench.iter(|| launcher.launch(&mut it.memory).unwrap());
-            });
+            group.bench_function(
+                format!("one launch, {threads} thread{}", if threads == 1 { "" } else { "s" }),
+                |bench| {
+                    bench.iter(|| launcher.launch(&mut it.memory).unwrap());
+                },
+            );
         }
         group.finish();
     }

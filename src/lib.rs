@@ -170,13 +170,13 @@
 //! let mut launcher = Launcher::bind(&gpu, &memory, &mut plan, LauncherOptions::default())?;
 //! // SAFETY: (1) the engine's stream is of this GPU's primary context, and outlives the launcher.
 //! let stream = unsafe { CudaStream::adopt(their_stream) };
-//! launcher.set_stream(stream);
+//! launcher.set_stream(&stream);
 //! // SAFETY: (1) the graph goes before launcher and memory; (2, 3) the engine replays it in the order of its stream.
 //! let record = || unsafe { launcher.record(&mut memory) };
-//! let (mut graph, ()) = gpu.capture(stream, CaptureMode::ThreadLocal, record)?;
+//! let (mut graph, ()) = gpu.capture(&stream, CaptureMode::ThreadLocal, record)?;
 //! // For each step: fill the plan, and then
 //! let ticket = launcher.stage(&memory, &mut plan)?;
-//! graph.replay(stream)?;
+//! graph.replay(&stream)?;
 //! # Ok(())
 //! # }
 //! ```

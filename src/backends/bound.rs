@@ -54,7 +54,7 @@ pub trait Launchable: Plan {
     #[doc(hidden)]
     unsafe fn launch<B: Backend>(
         backend: &B,
-        stream: B::Stream,
+        stream: &B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError>;
@@ -63,7 +63,7 @@ pub trait Launchable: Plan {
 impl<D: Direction> Launchable for PagePlan<D> {
     unsafe fn launch<B: Backend>(
         backend: &B,
-        stream: B::Stream,
+        stream: &B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError> {
@@ -82,7 +82,7 @@ impl<D: Direction> Launchable for RowPlan<D> {
 
     unsafe fn launch<B: Backend>(
         backend: &B,
-        stream: B::Stream,
+        stream: &B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError> {
@@ -103,7 +103,7 @@ impl Launchable for DigestPlan {
 
     unsafe fn launch<B: Backend>(
         backend: &B,
-        stream: B::Stream,
+        stream: &B::Stream,
         workers: Option<NonZeroU32>,
         at: Addresses,
     ) -> Result<(), BackendError> {
@@ -225,7 +225,7 @@ impl<B: Backend> Bound<B> {
     /// 1. Nobody writes `slot`, or frees it, before the plan's ticket is settled.
     pub unsafe fn load<P: Launchable>(
         &mut self,
-        stream: B::Stream,
+        stream: &B::Stream,
         plan: &P,
         staging: Staging,
         slot: &mut Buffer,
@@ -259,7 +259,7 @@ impl<B: Backend> Bound<B> {
     /// Launches the kernel of `P` on the table.
     pub fn launch<P: Launchable>(
         &mut self,
-        stream: B::Stream,
+        stream: &B::Stream,
         memory: &mut Registry,
         workers: Option<NonZeroU32>,
     ) -> Result<(), Error> {

@@ -104,7 +104,7 @@ impl Backend for Cpu {
 
     unsafe fn copy_pages(
         &self,
-        (): (),
+        (): &(),
         workers: Option<NonZeroU32>,
         args: PagesArgs,
     ) -> Result<(), BackendError> {
@@ -117,7 +117,7 @@ impl Backend for Cpu {
     /// no two write one row at once.
     unsafe fn copy_rows(
         &self,
-        (): (),
+        (): &(),
         _workers: Option<NonZeroU32>,
         args: RowsArgs,
     ) -> Result<(), BackendError> {
@@ -128,7 +128,7 @@ impl Backend for Cpu {
 
     unsafe fn digest(
         &self,
-        (): (),
+        (): &(),
         workers: Option<NonZeroU32>,
         args: DigestArgs,
     ) -> Result<(), BackendError> {
@@ -137,7 +137,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    unsafe fn apply_map(&self, (): (), args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, (): &(), args: MapArgs) -> Result<(), BackendError> {
         // SAFETY: (1) is ours. Changes are few: one worker.
         unsafe { self.run::<pagelift_apply_map>(Some(NonZeroU32::MIN), args) };
         Ok(())

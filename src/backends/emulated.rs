@@ -69,7 +69,7 @@ impl Backend for Emulated {
 
     unsafe fn copy_pages(
         &self,
-        (): (),
+        (): &(),
         workers: Option<NonZeroU32>,
         args: PagesArgs,
     ) -> Result<(), BackendError> {
@@ -87,7 +87,7 @@ impl Backend for Emulated {
 
     unsafe fn copy_rows(
         &self,
-        (): (),
+        (): &(),
         workers: Option<NonZeroU32>,
         args: RowsArgs,
     ) -> Result<(), BackendError> {
@@ -99,7 +99,7 @@ impl Backend for Emulated {
 
     unsafe fn digest(
         &self,
-        (): (),
+        (): &(),
         workers: Option<NonZeroU32>,
         args: DigestArgs,
     ) -> Result<(), BackendError> {
@@ -109,7 +109,7 @@ impl Backend for Emulated {
         Ok(())
     }
 
-    unsafe fn apply_map(&self, (): (), args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, (): &(), args: MapArgs) -> Result<(), BackendError> {
         self.check()?;
         // SAFETY: (1) is ours.
         unsafe { emulation::run::<pagelift_apply_map>(self.shape, self.seed, args) };

@@ -39,7 +39,7 @@ use crate::error::{BackendError, Error};
 /// reaches.
 pub trait Backend: fmt::Debug {
     /// Where work is enqueued.
-    type Stream: Copy + fmt::Debug;
+    type Stream: Clone + fmt::Debug;
 
     /// Its name, as `--backend` takes it.
     fn name(&self) -> &'static str;
@@ -68,7 +68,7 @@ pub trait Backend: fmt::Debug {
     ///
     /// # Errors
     /// Where some of it failed.
-    fn wait(&self, _stream: Self::Stream) -> Result<(), BackendError> {
+    fn wait(&self, _stream: &Self::Stream) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -81,7 +81,7 @@ pub trait Backend: fmt::Debug {
     ///
     /// # Errors
     /// Those of the driver.
-    fn is_capturing(&self, _stream: Self::Stream) -> Result<bool, BackendError> {
+    fn is_capturing(&self, _stream: &Self::Stream) -> Result<bool, BackendError> {
         Ok(false)
     }
 
@@ -94,7 +94,7 @@ pub trait Backend: fmt::Debug {
     /// Where it cannot be enqueued.
     unsafe fn upload(
         &self,
-        _stream: Self::Stream,
+        _stream: &Self::Stream,
         from: &Buffer,
         to: &mut Buffer,
         bytes: usize,
@@ -113,7 +113,7 @@ pub trait Backend: fmt::Debug {
     ///
     /// # Errors
     /// Where it cannot be enqueued.
-    unsafe fn clear(&self, _stream: Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
+    unsafe fn clear(&self, _stream: &Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
         if let Some(bytes) = buffer.bytes_mut() {
             bytes.fill(0);
         }
@@ -129,7 +129,7 @@ pub trait Backend: fmt::Debug {
     /// Where it cannot be launched; then nothing was.
     unsafe fn copy_pages(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: PagesArgs,
     ) -> Result<(), BackendError>;
@@ -144,7 +144,7 @@ pub trait Backend: fmt::Debug {
     /// Where it cannot be launched; then nothing was.
     unsafe fn copy_rows(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: RowsArgs,
     ) -> Result<(), BackendError>;
@@ -158,7 +158,7 @@ pub trait Backend: fmt::Debug {
     /// Where it cannot be launched; then nothing was.
     unsafe fn digest(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: DigestArgs,
     ) -> Result<(), BackendError>;
@@ -170,7 +170,7 @@ pub trait Backend: fmt::Debug {
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
-    unsafe fn apply_map(&self, stream: Self::Stream, args: MapArgs) -> Result<(), BackendError>;
+    unsafe fn apply_map(&self, stream: &Self::Stream, args: MapArgs) -> Result<(), BackendError>;
 }
 
 /// A backend may be shared by several launchers.
@@ -197,7 +197,7 @@ impl<B: Backend + ?Sized> Backend for &B {
         (**self).in_flight()
     }
 
-    fn wait(&self, stream: Self::Stream) -> Result<(), BackendError> {
+    fn wait(&self, stream: &Self::Stream) -> Result<(), BackendError> {
         (**self).wait(stream)
     }
 
@@ -205,13 +205,13 @@ impl<B: Backend + ?Sized> Backend for &B {
         (**self).suited(bytes)
     }
 
-    fn is_capturing(&self, stream: Self::Stream) -> Result<bool, BackendError> {
+    fn is_capturing(&self, stream: &Self::Stream) -> Result<bool, BackendError> {
         (**self).is_capturing(stream)
     }
 
     unsafe fn upload(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         from: &Buffer,
         to: &mut Buffer,
         bytes: usize,
@@ -220,14 +220,14 @@ impl<B: Backend + ?Sized> Backend for &B {
         unsafe { (**self).upload(stream, from, to, bytes) }
     }
 
-    unsafe fn clear(&self, stream: Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
+    unsafe fn clear(&self, stream: &Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { (**self).clear(stream, buffer) }
     }
 
     unsafe fn copy_pages(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: PagesArgs,
     ) -> Result<(), BackendError> {
@@ -237,7 +237,7 @@ impl<B: Backend + ?Sized> Backend for &B {
 
     unsafe fn copy_rows(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: RowsArgs,
     ) -> Result<(), BackendError> {
@@ -247,7 +247,7 @@ impl<B: Backend + ?Sized> Backend for &B {
 
     unsafe fn digest(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: DigestArgs,
     ) -> Result<(), BackendError> {
@@ -255,7 +255,7 @@ impl<B: Backend + ?Sized> Backend for &B {
         unsafe { (**self).digest(stream, workers, args) }
     }
 
-    unsafe fn apply_map(&self, stream: Self::Stream, args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, stream: &Self::Stream, args: MapArgs) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { (**self).apply_map(stream, args) }
     }

@@ -118,7 +118,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
             return Err(LaunchError::OtherLauncher.into());
         }
         self.bound.check(memory, plan)?;
-        let (repeat, stream, bound) = (self.options.repeat, self.stream, &mut self.bound);
+        let (repeat, stream, bound) = (self.options.repeat, &self.stream, &mut self.bound);
         if bound.backend().is_capturing(stream)? {
             return Err(BackendError::Capturing { what: "a staged plan" }.into());
         }
@@ -140,10 +140,10 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// # Errors
     /// Where the registry has lost a pool or an array since, or the backend cannot launch. Nothing ran then.
     pub fn launch(&mut self, memory: &mut Registry) -> Result<(), Error> {
-        if self.backend().is_capturing(self.stream)? {
+        if self.backend().is_capturing(&self.stream)? {
             return Err(BackendError::Capturing { what: "a launch" }.into());
         }
-        self.bound.launch::<P>(self.stream, memory, self.options.workers)?;
+        self.bound.launch::<P>(&self.stream, memory, self.options.workers)?;
         self.counters.launched();
         Ok(())
     }
@@ -161,10 +161,10 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// [`BackendError::NotCapturing`], and as [`Launcher::launch`].
     #[allow(unsafe_code, reason = "what is replayed when, only the caller knows")]
     pub unsafe fn record(&mut self, memory: &mut Registry) -> Result<(), Error> {
-        if !self.backend().is_capturing(self.stream)? {
+        if !self.backend().is_capturing(&self.stream)? {
             return Err(BackendError::NotCapturing.into());
         }
-        self.bound.launch::<P>(self.stream, memory, self.options.workers)
+        self.bound.launch::<P>(&self.stream, memory, self.options.workers)
     }
 
     /// Waits until everything on its stream has finished; a launch that was made is then done.
@@ -172,12 +172,12 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// # Errors
     /// [`BackendError::ContextLost`] where some of it failed.
     pub fn wait(&self) -> Result<(), Error> {
-        Ok(self.backend().wait(self.stream)?)
+        Ok(self.backend().wait(&self.stream)?)
     }
 
     /// Uses another stream from now on. The caller orders it after what is in the one before.
-    pub fn set_stream(&mut self, stream: B::Stream) {
-        self.stream = stream;
+    pub fn set_stream(&mut self, stream: &B::Stream) {
+        self.stream = stream.clone();
     }
 
     /// What became of a ticket.

@@ -120,7 +120,7 @@ impl Backend for Waiting {
 
     unsafe fn upload(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         from: &Buffer,
         to: &mut Buffer,
         bytes: usize,
@@ -129,14 +129,14 @@ impl Backend for Waiting {
         self.settle(unsafe { self.0.upload(stream, from, to, bytes) })
     }
 
-    unsafe fn clear(&self, stream: CudaStream, buffer: &mut Buffer) -> Result<(), BackendError> {
+    unsafe fn clear(&self, stream: &CudaStream, buffer: &mut Buffer) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         self.settle(unsafe { self.0.clear(stream, buffer) })
     }
 
     unsafe fn copy_pages(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         workers: Option<NonZeroU32>,
         args: PagesArgs,
     ) -> Result<(), BackendError> {
@@ -146,7 +146,7 @@ impl Backend for Waiting {
 
     unsafe fn copy_rows(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         workers: Option<NonZeroU32>,
         args: RowsArgs,
     ) -> Result<(), BackendError> {
@@ -156,7 +156,7 @@ impl Backend for Waiting {
 
     unsafe fn digest(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         workers: Option<NonZeroU32>,
         args: DigestArgs,
     ) -> Result<(), BackendError> {
@@ -164,7 +164,7 @@ impl Backend for Waiting {
         self.settle(unsafe { self.0.digest(stream, workers, args) })
     }
 
-    unsafe fn apply_map(&self, stream: CudaStream, args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, stream: &CudaStream, args: MapArgs) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         self.settle(unsafe { self.0.apply_map(stream, args) })
     }

@@ -52,7 +52,7 @@ impl Lifts {
         // SAFETY: (1) the test drops its graphs first; (2, 3) it replays them one after the other, and waits before it
         // looks.
         let record = || unsafe { launcher.record(memory) };
-        gpu().capture(gpu().stream(), mode, record).unwrap().0
+        gpu().capture(&gpu().stream(), mode, record).unwrap().0
     }
 
     fn expect(&self, image: &mut Image, prompts: &[Prompt]) {
@@ -66,7 +66,7 @@ impl Lifts {
         self.world.fill(rng);
         let mut expected = self.world.image();
         self.expect(&mut expected, prompts);
-        graph.replay(gpu().stream()).unwrap();
+        graph.replay(&gpu().stream()).unwrap();
         gpu().synchronize().unwrap();
         self.world.assert_is(&expected);
     }
@@ -108,7 +108,7 @@ fn the_host_may_be_two_steps_ahead() {
         let prompts = it.prompts(&mut rng);
         tickets.push(it.stage(&prompts));
         it.expect(&mut expected, &prompts);
-        graph.replay(gpu().stream()).unwrap();
+        graph.replay(&gpu().stream()).unwrap();
     }
     gpu().synchronize().unwrap();
     it.world.assert_is(&expected);
@@ -121,7 +121,7 @@ fn a_capturing_stream_takes_no_stage_and_no_launch() {
     let mut rng = Rng(2);
     let mut it = Lifts::new(&mut rng, 2);
     let before = it.world.image();
-    let refused = gpu().capture(gpu().stream(), CaptureMode::Relaxed, || {
+    let refused = gpu().capture(&gpu().stream(), CaptureMode::Relaxed, || {
         let staged = it.launcher.stage(&it.world.memory, &mut it.plan).map(drop);
         Ok([staged, it.launcher.launch(&mut it.world.memory)])
     });

@@ -203,7 +203,7 @@ impl<B: Backend> Backend for Failing<B> {
 
     unsafe fn upload(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         from: &Buffer,
         to: &mut Buffer,
         bytes: usize,
@@ -212,7 +212,7 @@ impl<B: Backend> Backend for Failing<B> {
         unsafe { self.inner.upload(stream, from, to, bytes) }
     }
 
-    unsafe fn clear(&self, stream: Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
+    unsafe fn clear(&self, stream: &Self::Stream, buffer: &mut Buffer) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
         unsafe { self.inner.clear(stream, buffer) }
     }
@@ -236,7 +236,7 @@ impl<B: Backend> Backend for Failing<B> {
 
     unsafe fn copy_pages(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: PagesArgs,
     ) -> Result<(), BackendError> {
@@ -247,7 +247,7 @@ impl<B: Backend> Backend for Failing<B> {
 
     unsafe fn copy_rows(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: RowsArgs,
     ) -> Result<(), BackendError> {
@@ -258,7 +258,7 @@ impl<B: Backend> Backend for Failing<B> {
 
     unsafe fn digest(
         &self,
-        stream: Self::Stream,
+        stream: &Self::Stream,
         workers: Option<NonZeroU32>,
         args: DigestArgs,
     ) -> Result<(), BackendError> {
@@ -267,7 +267,7 @@ impl<B: Backend> Backend for Failing<B> {
         unsafe { self.inner.digest(stream, workers, args) }
     }
 
-    unsafe fn apply_map(&self, stream: Self::Stream, args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, stream: &Self::Stream, args: MapArgs) -> Result<(), BackendError> {
         self.check(Call::Map)?;
         // SAFETY: (1) is ours.
         unsafe { self.inner.apply_map(stream, args) }

@@ -38,7 +38,7 @@ impl Cuda {
     /// Those of `body`, and of the driver where something was enqueued that cannot be recorded.
     pub fn capture<T>(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         mode: CaptureMode,
         body: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(CudaGraph, T), Error> {
@@ -48,12 +48,12 @@ impl Cuda {
             CaptureMode::Relaxed => 2,
         };
         // SAFETY: the stream lives, and the mode is one of the three.
-        self.context.within(|calls| unsafe { calls.begin_capture(stream.0, mode) })?;
+        self.context.within(|calls| unsafe { calls.begin_capture(stream.raw(), mode) })?;
         let result = body();
         let mut graph = std::ptr::null_mut();
         // The capture ends, whatever became of its body.
         // SAFETY: the graph is stored in our variable.
-        let ended = self.context.within(|calls| unsafe { calls.end_capture(stream.0, &raw mut graph) });
+        let ended = self.context.within(|calls| unsafe { calls.end_capture(stream.raw(), &raw mut graph) });
         let mut recorded =
             CudaGraph { context: Arc::clone(&self.context), graph, executable: std::ptr::null_mut() };
         let result = result?;
@@ -69,9 +69,9 @@ impl CudaGraph {
     ///
     /// # Errors
     /// Those of the driver.
-    pub fn replay(&mut self, stream: CudaStream) -> Result<(), BackendError> {
+    pub fn replay(&mut self, stream: &CudaStream) -> Result<(), BackendError> {
         // SAFETY: the graph is instantiated. What its kernels may touch, those who recorded them have promised.
-        self.context.within(|calls| unsafe { calls.graph_launch(self.executable, stream.0) })
+        self.context.within(|calls| unsafe { calls.graph_launch(self.executable, stream.raw()) })
     }
 }
 

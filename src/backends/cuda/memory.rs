@@ -126,8 +126,14 @@ impl DeviceOwner for OnDevice {
 
     fn write(&self, at: u64, from: &[u8]) -> Result<(), BackendError> {
         let to = self.address.wrapping_add(at);
-        // SAFETY: as above.
-        self.context.within(|calls| unsafe { calls.copy_from_host(to, from.as_ptr().cast(), from.len()) })
+        self.context.within(|calls| {
+            // SAFETY: as above. From pageable memory the call may return before the bytes have arrived, and other streams
+            // do not wait for them: so this does.
+            unsafe {
+                calls.copy_from_host(to, from.as_ptr().cast(), from.len())?;
+                calls.context_synchronize()
+            }
+        })
     }
 }
 
@@ -136,8 +142,9 @@ impl Drop for OnDevice {
         if self.adopted {
             return;
         }
-        // SAFETY: it was allocated here, and goes once; the driver waits for work that uses it. In a lost context nothing
-        // is freed.
+        // A launch that has returned may still use it. In a lost context nothing is freed.
+        let _ = self.context.synchronize();
+        // SAFETY: it was allocated here, and goes once; nothing uses it any more.
         let _ = self.context.within(|calls| unsafe { calls.memory_free(self.address) });
     }
 }
@@ -146,7 +153,9 @@ impl Drop for OnHost {
     fn drop(&mut self) {
         let start = self.start.as_ptr().cast();
         let adopted = self.adopted;
-        // SAFETY: it was allocated or registered here, and goes once; the driver waits for work that uses it.
+        // As above.
+        let _ = self.context.synchronize();
+        // SAFETY: it was allocated or registered here, and goes once; nothing uses it any more.
         let _ = self.context.within(|calls| unsafe {
             if adopted { calls.host_unregister(start) } else { calls.host_free(start) }
         });

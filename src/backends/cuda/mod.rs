@@ -64,29 +64,59 @@ unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
 
-/// A stream of the driver's: `CUstream`, or `cudaStream_t`, which is the same.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct CudaStream(Handle);
+/// A stream of the driver's: `CUstream`, or `cudaStream_t`, which is the same. Clones are the same stream.
+#[derive(Clone)]
+pub struct CudaStream(Arc<Stream>);
+
+/// A stream's handle.
+struct Stream {
+    handle: Handle,
+    /// The context that it was made in; of somebody else's stream there is none.
+    own: Option<Arc<Context>>,
+}
 
 // SAFETY: the driver takes a stream's handle from any thread.
-unsafe impl Send for CudaStream {}
+unsafe impl Send for Stream {}
 // SAFETY: as above.
-unsafe impl Sync for CudaStream {}
+unsafe impl Sync for Stream {}
 
 impl CudaStream {
     /// Somebody else's stream, such as PyTorch's `torch.cuda.current_stream().cuda_stream`. 0 is the default stream.
     ///
     /// # Safety
-    /// 1. It belongs to the primary context of the backend's device, and lives while it is used.
+    /// 1. It belongs to the primary context of the device that it is used with, and lives as long as this and its clones.
     #[must_use]
-    pub const unsafe fn adopt(handle: u64) -> Self {
-        Self(std::ptr::without_provenance_mut(handle as usize))
+    pub unsafe fn adopt(handle: u64) -> Self {
+        let handle = std::ptr::without_provenance_mut(handle as usize);
+        Self(Arc::new(Stream { handle, own: None }))
+    }
+
+    /// A stream that waits for no other and that no other waits for, not even the default one: that is somebody else's.
+    fn new(context: &Arc<Context>) -> Result<Self, BackendError> {
+        const NON_BLOCKING: u32 = 1;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the handle is stored in our variable.
+        context.within(|calls| unsafe { calls.stream_create(&raw mut handle, NON_BLOCKING) })?;
+        Ok(Self(Arc::new(Stream { handle, own: Some(Arc::clone(context)) })))
     }
 
     /// The handle.
     #[must_use]
-    pub fn handle(self) -> u64 {
-        self.0.addr() as u64
+    pub fn handle(&self) -> u64 {
+        self.0.handle.addr() as u64
+    }
+
+    fn raw(&self) -> Handle {
+        self.0.handle
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(context) = &self.own {
+            // SAFETY: it was made here, and goes once; the driver lets what is on it finish.
+            let _ = context.within(|calls| unsafe { calls.stream_destroy(self.handle) });
+        }
     }
 }
 
@@ -104,11 +134,8 @@ impl Cuda {
             digest: module.function::<pagelift_digest>(&context)?,
             apply_map: module.function::<pagelift_apply_map>(&context)?,
         };
-        let mut stream = std::ptr::null_mut();
-        // SAFETY: the handle is stored in our variable. 1 is `CU_STREAM_NON_BLOCKING`: the default stream is somebody
-        // else's.
-        context.within(|calls| unsafe { calls.stream_create(&raw mut stream, 1) })?;
-        Ok(Self { context, module, functions, stream: CudaStream(stream) })
+        let stream = CudaStream::new(&context)?;
+        Ok(Self { context, module, functions, stream })
     }
 
     /// The GPU's name.
@@ -167,7 +194,7 @@ impl Cuda {
     /// 2. `function` is the one of `K`.
     unsafe fn launch<K: Kernel>(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         function: Handle,
         blocks: u32,
         mut args: K::Args,
@@ -186,7 +213,7 @@ impl Cuda {
                     1,
                     1,
                     0,
-                    stream.0,
+                    stream.raw(),
                     arguments.as_mut_ptr(),
                     std::ptr::null_mut(),
                 )
@@ -207,7 +234,7 @@ impl Backend for Cuda {
     }
 
     fn stream(&self) -> CudaStream {
-        self.stream
+        self.stream.clone()
     }
 
     fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
@@ -225,21 +252,21 @@ impl Backend for Cuda {
         Some(Arc::clone(&self.context) as _)
     }
 
-    fn wait(&self, stream: CudaStream) -> Result<(), BackendError> {
+    fn wait(&self, stream: &CudaStream) -> Result<(), BackendError> {
         // SAFETY: the stream lives.
-        self.context.within(|calls| unsafe { calls.stream_synchronize(stream.0) })
+        self.context.within(|calls| unsafe { calls.stream_synchronize(stream.raw()) })
     }
 
-    fn is_capturing(&self, stream: CudaStream) -> Result<bool, BackendError> {
+    fn is_capturing(&self, stream: &CudaStream) -> Result<bool, BackendError> {
         let mut state = 0;
         // SAFETY: the state is stored in our variable.
-        self.context.within(|calls| unsafe { calls.stream_capture_state(stream.0, &raw mut state) })?;
+        self.context.within(|calls| unsafe { calls.stream_capture_state(stream.raw(), &raw mut state) })?;
         Ok(state != 0)
     }
 
     unsafe fn upload(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         from: &Buffer,
         to: &mut Buffer,
         bytes: usize,
@@ -248,21 +275,21 @@ impl Backend for Cuda {
         let bytes = from.len().min(to.len());
         // SAFETY: both have so many bytes, and live until the stream has got there (1).
         self.context.within(|calls| unsafe {
-            calls.copy_to_device(to.address(), from.as_ptr().cast(), bytes, stream.0)
+            calls.copy_to_device(to.address(), from.as_ptr().cast(), bytes, stream.raw())
         })
     }
 
-    unsafe fn clear(&self, stream: CudaStream, buffer: &mut Buffer) -> Result<(), BackendError> {
+    unsafe fn clear(&self, stream: &CudaStream, buffer: &mut Buffer) -> Result<(), BackendError> {
         if buffer.len() == 0 {
             return Ok(());
         }
         // SAFETY: it has so many bytes, and lives until the stream has got there (1).
-        self.context.within(|calls| unsafe { calls.fill(buffer.address(), 0, buffer.len(), stream.0) })
+        self.context.within(|calls| unsafe { calls.fill(buffer.address(), 0, buffer.len(), stream.raw()) })
     }
 
     unsafe fn copy_pages(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         workers: Option<NonZeroU32>,
         args: PagesArgs,
     ) -> Result<(), BackendError> {
@@ -273,7 +300,7 @@ impl Backend for Cuda {
 
     unsafe fn copy_rows(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         workers: Option<NonZeroU32>,
         args: RowsArgs,
     ) -> Result<(), BackendError> {
@@ -284,7 +311,7 @@ impl Backend for Cuda {
 
     unsafe fn digest(
         &self,
-        stream: CudaStream,
+        stream: &CudaStream,
         workers: Option<NonZeroU32>,
         args: DigestArgs,
     ) -> Result<(), BackendError> {
@@ -293,16 +320,9 @@ impl Backend for Cuda {
         unsafe { self.launch::<pagelift_digest>(stream, function, blocks, args) }
     }
 
-    unsafe fn apply_map(&self, stream: CudaStream, args: MapArgs) -> Result<(), BackendError> {
+    unsafe fn apply_map(&self, stream: &CudaStream, args: MapArgs) -> Result<(), BackendError> {
         // SAFETY: (1) is ours; (2) is the module's.
         unsafe { self.launch::<pagelift_apply_map>(stream, self.functions.apply_map, 1, args) }
-    }
-}
-
-impl Drop for Cuda {
-    fn drop(&mut self) {
-        // SAFETY: it was made here, and goes once; the driver lets what is on it finish.
-        let _ = self.context.within(|calls| unsafe { calls.stream_destroy(self.stream.0) });
     }
 }
 
