@@ -22,33 +22,6 @@ pub struct Piece<'a> {
     pub bytes: &'a [u8],
 }
 
-impl Piece<'_> {
-    /// Puts the bytes into their extent, where that lies in memory of the test.
-    ///
-    /// # Errors
-    ///
-    /// If the extent is not as large as the manifest says.
-    #[cfg(test)]
-    pub fn put(&self, extent: &mut [u8]) -> Result<(), ReferenceError> {
-        let found = extent.len() as u64;
-        let target = usize::try_from(self.offset)
-            .ok()
-            .and_then(|start| extent.get_mut(start..start.checked_add(self.bytes.len())?));
-        match target {
-            Some(target) => {
-                target.copy_from_slice(self.bytes);
-                Ok(())
-            }
-            None => Err(ReferenceError::ExtentSize {
-                pool: self.pool.name.clone(),
-                extent: self.extent,
-                expected: self.pool.extent_bytes(),
-                found,
-            }),
-        }
-    }
-}
-
 /// What the producer holds: every row of every layer of the blocks that it hands over. Their bytes follow from the
 /// seed, and are made as they are handed over.
 #[derive(Debug, Clone, Copy)]

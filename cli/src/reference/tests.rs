@@ -52,7 +52,9 @@ impl Pools {
     }
 
     fn put(&mut self, piece: Piece<'_>) -> Result<(), ReferenceError> {
-        piece.put(&mut self.0[piece.pool.index][piece.extent as usize])
+        let extent = &mut self.0[piece.pool.index][piece.extent as usize];
+        extent[piece.offset as usize..][..piece.bytes.len()].copy_from_slice(piece.bytes);
+        Ok(())
     }
 
     fn row(&mut self, group: &Group, (memory, block, row): At, layer: u32, segment: usize) -> &mut [u8] {
