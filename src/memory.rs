@@ -155,9 +155,9 @@ impl Registry {
     }
 
     /// Notes that a launch may still touch what is registered.
-    pub(crate) fn launched(&mut self, launches: Arc<dyn Finish>) {
-        if !self.in_flight.iter().any(|known| Arc::ptr_eq(known, &launches)) {
-            self.in_flight.push(launches);
+    pub(crate) fn launched(&mut self, launches: &Arc<dyn Finish>) {
+        if !self.in_flight.iter().any(|known| Arc::ptr_eq(known, launches)) {
+            self.in_flight.push(Arc::clone(launches));
         }
     }
 

@@ -14,7 +14,7 @@ use pagelift_planner::plan::{DigestPlan, Direction, PagePlan, Plan, RowPlan, Sta
 use pagelift_planner::quantity::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
-use super::{Backend, Buffer, Reach};
+use super::{Backend, Buffer, Kernel, Reach};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;
 
@@ -43,35 +43,15 @@ pub trait Launchable: Plan {
     #[doc(hidden)]
     const REPEATABLE: bool = true;
 
-    /// Launches the kernel of this kind of plan.
-    ///
-    /// # Safety
-    /// 1. The conditions of [`Backend::copy_pages`], [`Backend::copy_rows`] or [`Backend::digest`] hold for tables at
-    ///    these addresses.
-    ///
-    /// # Errors
-    /// Those of the backend.
+    /// The kernel of this kind of plan, for tables at these addresses.
     #[doc(hidden)]
-    unsafe fn launch<B: Backend>(
-        backend: &B,
-        stream: &B::Stream,
-        workers: Option<NonZeroU32>,
-        at: Addresses,
-    ) -> Result<(), BackendError>;
+    fn kernel(at: Addresses) -> Kernel;
 }
 
 impl<D: Direction> Launchable for PagePlan<D> {
-    unsafe fn launch<B: Backend>(
-        backend: &B,
-        stream: &B::Stream,
-        workers: Option<NonZeroU32>,
-        at: Addresses,
-    ) -> Result<(), BackendError> {
+    fn kernel(at: Addresses) -> Kernel {
         let Addresses { table, routes, segments, bases, progress, .. } = at;
-        // SAFETY: (1) is ours.
-        unsafe {
-            backend.copy_pages(stream, workers, abi::PagesArgs { table, routes, segments, bases, progress })
-        }
+        Kernel::CopyPages(abi::PagesArgs { table, routes, segments, bases, progress })
     }
 }
 
@@ -80,42 +60,18 @@ impl<D: Direction> Launchable for RowPlan<D> {
         !self.page_map().pending().is_empty()
     }
 
-    unsafe fn launch<B: Backend>(
-        backend: &B,
-        stream: &B::Stream,
-        workers: Option<NonZeroU32>,
-        at: Addresses,
-    ) -> Result<(), BackendError> {
+    fn kernel(at: Addresses) -> Kernel {
         let Addresses { table, routes, segments, bases, progress, maps, .. } = at;
-        // SAFETY: (1) is ours.
-        unsafe {
-            backend.copy_rows(
-                stream,
-                workers,
-                abi::RowsArgs { table, routes, segments, bases, progress, maps },
-            )
-        }
+        Kernel::CopyRows(abi::RowsArgs { table, routes, segments, bases, progress, maps })
     }
 }
 
 impl Launchable for DigestPlan {
     const REPEATABLE: bool = false;
 
-    unsafe fn launch<B: Backend>(
-        backend: &B,
-        stream: &B::Stream,
-        workers: Option<NonZeroU32>,
-        at: Addresses,
-    ) -> Result<(), BackendError> {
+    fn kernel(at: Addresses) -> Kernel {
         let Addresses { table, routes, segments, bases, progress, sums: digests, .. } = at;
-        // SAFETY: (1) is ours.
-        unsafe {
-            backend.digest(
-                stream,
-                workers,
-                abi::DigestArgs { table, routes, segments, bases, progress, digests },
-            )
-        }
+        Kernel::Digest(abi::DigestArgs { table, routes, segments, bases, progress, digests })
     }
 }
 
@@ -137,7 +93,6 @@ pub(crate) struct Bound<B> {
     _maps: Buffer,
     /// What launches add results to: a word for each job of a digest plan.
     sums: Buffer,
-    results: u32,
     addresses: Addresses,
 }
 
@@ -153,7 +108,6 @@ impl<B: Backend> Bound<B> {
         let table = allocate(&backend, Memory::Device, plan.table_bytes())?;
         let progress = allocate(&backend, Memory::Device, size_of::<abi::Progress>())?;
         let sums = allocate(&backend, Memory::Device, plan.sums() as usize * size_of::<u64>())?;
-        let results = plan.sums();
         let addresses = Addresses {
             table: table.address(),
             routes: routes.address(),
@@ -174,7 +128,6 @@ impl<B: Backend> Bound<B> {
             _progress: progress,
             _maps: maps,
             sums,
-            results,
             addresses,
         })
     }
@@ -189,8 +142,8 @@ impl<B: Backend> Bound<B> {
     }
 
     /// Room for results.
-    pub const fn results(&self) -> u32 {
-        self.results
+    pub const fn results(&self) -> usize {
+        self.sums.len() / size_of::<u64>()
     }
 
     /// What launches have added up since the last plan was staged, over these jobs.
@@ -218,8 +171,9 @@ impl<B: Backend> Bound<B> {
         Ok(())
     }
 
-    /// Encodes a checked plan into `slot`, and enqueues what makes it the next one: its page-map changes, a copy into the
-    /// table, and results of 0. Where that fails, the table, the maps and the results are as they were.
+    /// Encodes a checked plan into `slot`, and enqueues what makes it the next one: its page-map changes, results of 0, and
+    /// a copy into the table. Where that fails, the table is as it was; the changes may have been applied, and results
+    /// may be gone.
     ///
     /// # Safety
     /// 1. Nobody writes `slot`, or frees it, before the plan's ticket is settled.
@@ -242,13 +196,23 @@ impl<B: Backend> Bound<B> {
             let args = abi::MapArgs { table: slot.address(), maps, entries };
             // SAFETY: (1) the slot was just written by a planner's plan for this geometry, whose maps have that many
             // entries, and stays (1); the maps are ours, and touched in the stream's order.
-            unsafe { self.backend.apply_map(stream, args) }?;
+            unsafe { self.backend.launch(stream, None, Kernel::ApplyMap(args)) }?;
         }
-        // SAFETY: (1) the slot stays (1); table and sums are ours and touched in the stream's order, as `sums` waits for
+        // The table comes last: once it has the plan, the plan may run.
+        // SAFETY: (1) the slot stays (1); table and sums are ours and touched in the stream's order, as `sum` waits for
         // the stream.
-        unsafe {
-            self.backend.upload(stream, slot, &mut self.table, used)?;
-            self.backend.clear(stream, &mut self.sums)?;
+        let enqueued = unsafe {
+            let cleared = match plan.sums() {
+                0 => Ok(()),
+                _ => self.backend.clear(stream, &mut self.sums),
+            };
+            cleared.and_then(|()| self.backend.upload(stream, slot, &mut self.table, used))
+        };
+        if let Err(error) = enqueued {
+            // The slot is used again, and the changes may still be read from it. A stream that cannot be waited for has
+            // failed, and reads nothing any more.
+            let _ = self.backend.wait(stream);
+            return Err(error.into());
         }
         self.arrays.clear();
         self.arrays.extend(plan.arrays());
@@ -274,7 +238,7 @@ impl<B: Backend> Bound<B> {
         // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, backends
         // see to it that no two workers write it at once. (3) Launches of this progress word come through `&mut self`,
         // one after the other.
-        unsafe { P::launch(&self.backend, stream, workers, self.addresses) }?;
+        unsafe { self.backend.launch(stream, workers, P::kernel(self.addresses)) }?;
         if let Some(launches) = self.backend.in_flight() {
             memory.launched(launches);
         }

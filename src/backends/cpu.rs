@@ -4,15 +4,14 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::thread;
 
-use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
-use pagelift_device::{Kernel, emulation};
+use pagelift_device::emulation;
 use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Bytes;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::{Backend, Buffer};
+use super::{Backend, Buffer, Kernel};
 use crate::error::{BackendError, Error};
 
 /// Warps for each thread: units are of uneven size, and a thread that is done early takes another warp.
@@ -67,7 +66,7 @@ impl Cpu {
     ///
     /// # Safety
     /// 1. The conditions of the kernel hold for `args` until this returns.
-    unsafe fn run<K: Kernel>(&self, workers: Option<NonZeroU32>, args: K::Args) {
+    unsafe fn run<K: pagelift_device::Kernel>(&self, workers: Option<NonZeroU32>, args: K::Args) {
         let threads = self.threads.current_num_threads();
         let all = u32::try_from(threads.saturating_mul(WARPS_PER_THREAD)).unwrap_or(u32::MAX);
         let warps = workers.map_or(all, |workers| workers.get().min(all));
@@ -102,44 +101,24 @@ impl Backend for Cpu {
         (bytes < ALONE).then_some(NonZeroU32::MIN)
     }
 
-    unsafe fn copy_pages(
+    /// Which rows are copied only the step's arrays say, and they may name a row twice: one worker copies them, so that no
+    /// two write one row at once. Changes of maps are few, and one worker applies them too.
+    unsafe fn launch(
         &self,
         (): &(),
         workers: Option<NonZeroU32>,
-        args: PagesArgs,
+        kernel: Kernel,
     ) -> Result<(), BackendError> {
+        let alone = Some(NonZeroU32::MIN);
         // SAFETY: (1) is ours.
-        unsafe { self.run::<pagelift_copy_pages>(workers, args) };
-        Ok(())
-    }
-
-    /// Which rows are copied only the step's arrays say, and they may name a row twice. One worker copies them, so that
-    /// no two write one row at once.
-    unsafe fn copy_rows(
-        &self,
-        (): &(),
-        _workers: Option<NonZeroU32>,
-        args: RowsArgs,
-    ) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { self.run::<pagelift_copy_rows>(Some(NonZeroU32::MIN), args) };
-        Ok(())
-    }
-
-    unsafe fn digest(
-        &self,
-        (): &(),
-        workers: Option<NonZeroU32>,
-        args: DigestArgs,
-    ) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { self.run::<pagelift_digest>(workers, args) };
-        Ok(())
-    }
-
-    unsafe fn apply_map(&self, (): &(), args: MapArgs) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours. Changes are few: one worker.
-        unsafe { self.run::<pagelift_apply_map>(Some(NonZeroU32::MIN), args) };
+        unsafe {
+            match kernel {
+                Kernel::CopyPages(args) => self.run::<pagelift_copy_pages>(workers, args),
+                Kernel::CopyRows(args) => self.run::<pagelift_copy_rows>(alone, args),
+                Kernel::Digest(args) => self.run::<pagelift_digest>(workers, args),
+                Kernel::ApplyMap(args) => self.run::<pagelift_apply_map>(alone, args),
+            }
+        }
         Ok(())
     }
 }

@@ -2,14 +2,13 @@
 
 use std::num::NonZeroU32;
 
-use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_device::emulation::{self, Shape};
 use pagelift_kernels::{
     pagelift_apply_map, pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows, pagelift_digest,
 };
 use pagelift_planner::geometry::Memory;
 
-use super::{Backend, Buffer};
+use super::{Backend, Buffer, Kernel};
 use crate::error::{BackendError, Error};
 
 /// Runs kernels as a GPU would: 32 lanes a warp, alignment asserted, bulk copies as late as they may come.
@@ -44,9 +43,7 @@ impl Emulated {
             _ => Err(BackendError::Shape { blocks, warps, lanes, most: Self::MOST }),
         }
     }
-}
 
-impl Emulated {
     /// The shape with at most so many blocks.
     fn shape_for(&self, workers: Option<NonZeroU32>) -> Shape {
         let most = workers.map_or(u32::MAX, NonZeroU32::get);
@@ -67,52 +64,26 @@ impl Backend for Emulated {
         Buffer::zeroed(place, bytes)
     }
 
-    unsafe fn copy_pages(
+    unsafe fn launch(
         &self,
         (): &(),
         workers: Option<NonZeroU32>,
-        args: PagesArgs,
+        kernel: Kernel,
     ) -> Result<(), BackendError> {
         self.check()?;
+        let (shape, seed) = (self.shape_for(workers), self.seed);
         // SAFETY: (1) is ours; rings need no shared memory here.
         unsafe {
-            if self.bulk {
-                emulation::run::<pagelift_copy_pages_bulk>(self.shape_for(workers), self.seed, args);
-            } else {
-                emulation::run::<pagelift_copy_pages>(self.shape_for(workers), self.seed, args);
+            match kernel {
+                Kernel::CopyPages(args) if self.bulk => {
+                    emulation::run::<pagelift_copy_pages_bulk>(shape, seed, args);
+                }
+                Kernel::CopyPages(args) => emulation::run::<pagelift_copy_pages>(shape, seed, args),
+                Kernel::CopyRows(args) => emulation::run::<pagelift_copy_rows>(shape, seed, args),
+                Kernel::Digest(args) => emulation::run::<pagelift_digest>(shape, seed, args),
+                Kernel::ApplyMap(args) => emulation::run::<pagelift_apply_map>(shape, seed, args),
             }
         }
-        Ok(())
-    }
-
-    unsafe fn copy_rows(
-        &self,
-        (): &(),
-        workers: Option<NonZeroU32>,
-        args: RowsArgs,
-    ) -> Result<(), BackendError> {
-        self.check()?;
-        // SAFETY: (1) is ours.
-        unsafe { emulation::run::<pagelift_copy_rows>(self.shape_for(workers), self.seed, args) };
-        Ok(())
-    }
-
-    unsafe fn digest(
-        &self,
-        (): &(),
-        workers: Option<NonZeroU32>,
-        args: DigestArgs,
-    ) -> Result<(), BackendError> {
-        self.check()?;
-        // SAFETY: (1) is ours.
-        unsafe { emulation::run::<pagelift_digest>(self.shape_for(workers), self.seed, args) };
-        Ok(())
-    }
-
-    unsafe fn apply_map(&self, (): &(), args: MapArgs) -> Result<(), BackendError> {
-        self.check()?;
-        // SAFETY: (1) is ours.
-        unsafe { emulation::run::<pagelift_apply_map>(self.shape, self.seed, args) };
         Ok(())
     }
 }

@@ -60,7 +60,7 @@ pub trait Backend: fmt::Debug {
     }
 
     /// What waits for launches, where these may still run when the call has returned.
-    fn in_flight(&self) -> Option<Arc<dyn Finish>> {
+    fn in_flight(&self) -> Option<&Arc<dyn Finish>> {
         None
     }
 
@@ -120,57 +120,33 @@ pub trait Backend: fmt::Debug {
         Ok(())
     }
 
-    /// Runs `pagelift_copy_pages`, with at most `workers` workers where that is said.
+    /// Launches a kernel, with at most `workers` workers where that is said. A slot mapping may name a row twice: where
+    /// workers that copy rows would then race, a backend has to use one.
     ///
     /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_pages()`] hold for `args` until the launch has finished.
+    /// 1. The conditions of the kernel hold for its arguments until the launch has finished.
     ///
     /// # Errors
     /// Where it cannot be launched; then nothing was.
-    unsafe fn copy_pages(
+    unsafe fn launch(
         &self,
         stream: &Self::Stream,
         workers: Option<NonZeroU32>,
-        args: PagesArgs,
+        kernel: Kernel,
     ) -> Result<(), BackendError>;
+}
 
-    /// Runs `pagelift_copy_rows`, with at most `workers` workers where that is said. A slot mapping may name a row twice:
-    /// a backend whose workers would then race has to use one.
-    ///
-    /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_copy_rows()`] hold for `args` until the launch has finished.
-    ///
-    /// # Errors
-    /// Where it cannot be launched; then nothing was.
-    unsafe fn copy_rows(
-        &self,
-        stream: &Self::Stream,
-        workers: Option<NonZeroU32>,
-        args: RowsArgs,
-    ) -> Result<(), BackendError>;
-
-    /// Runs `pagelift_digest`, with at most `workers` workers where that is said.
-    ///
-    /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_digest()`] hold for `args` until the launch has finished.
-    ///
-    /// # Errors
-    /// Where it cannot be launched; then nothing was.
-    unsafe fn digest(
-        &self,
-        stream: &Self::Stream,
-        workers: Option<NonZeroU32>,
-        args: DigestArgs,
-    ) -> Result<(), BackendError>;
-
-    /// Runs `pagelift_apply_map`.
-    ///
-    /// # Safety
-    /// 1. The conditions of [`pagelift_kernels::pagelift_apply_map()`] hold for `args` until the launch has finished.
-    ///
-    /// # Errors
-    /// Where it cannot be launched; then nothing was.
-    unsafe fn apply_map(&self, stream: &Self::Stream, args: MapArgs) -> Result<(), BackendError>;
+/// A kernel, and what it is launched with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// [`pagelift_kernels::pagelift_copy_pages()`], or its twin that copies by bulk rings.
+    CopyPages(PagesArgs),
+    /// [`pagelift_kernels::pagelift_copy_rows()`].
+    CopyRows(RowsArgs),
+    /// [`pagelift_kernels::pagelift_digest()`].
+    Digest(DigestArgs),
+    /// [`pagelift_kernels::pagelift_apply_map()`].
+    ApplyMap(MapArgs),
 }
 
 /// A backend may be shared by several launchers.
@@ -193,7 +169,7 @@ impl<B: Backend + ?Sized> Backend for &B {
         (**self).reach()
     }
 
-    fn in_flight(&self) -> Option<Arc<dyn Finish>> {
+    fn in_flight(&self) -> Option<&Arc<dyn Finish>> {
         (**self).in_flight()
     }
 
@@ -225,39 +201,14 @@ impl<B: Backend + ?Sized> Backend for &B {
         unsafe { (**self).clear(stream, buffer) }
     }
 
-    unsafe fn copy_pages(
+    unsafe fn launch(
         &self,
         stream: &Self::Stream,
         workers: Option<NonZeroU32>,
-        args: PagesArgs,
+        kernel: Kernel,
     ) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
-        unsafe { (**self).copy_pages(stream, workers, args) }
-    }
-
-    unsafe fn copy_rows(
-        &self,
-        stream: &Self::Stream,
-        workers: Option<NonZeroU32>,
-        args: RowsArgs,
-    ) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { (**self).copy_rows(stream, workers, args) }
-    }
-
-    unsafe fn digest(
-        &self,
-        stream: &Self::Stream,
-        workers: Option<NonZeroU32>,
-        args: DigestArgs,
-    ) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { (**self).digest(stream, workers, args) }
-    }
-
-    unsafe fn apply_map(&self, stream: &Self::Stream, args: MapArgs) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        unsafe { (**self).apply_map(stream, args) }
+        unsafe { (**self).launch(stream, workers, kernel) }
     }
 }
 

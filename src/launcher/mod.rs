@@ -103,14 +103,15 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     ///
     /// # Errors
     /// Where the plan has another geometry or outgrows the table, an array it reads is not registered, its page map is
-    /// kept by another launcher, every staging slot is in flight, or the backend fails. Nothing has changed
-    /// then.
+    /// kept by another launcher, every staging slot is in flight, the stream is being captured, or the backend fails.
+    /// Nothing is enqueued then, and what was staged before still runs. Only where the backend fails, page-map changes
+    /// may have taken effect, which are staged again with the plan, and digests of the plan before may be gone.
     pub fn stage(&mut self, memory: &Registry, plan: &mut P) -> Result<Ticket, Error> {
         let (needed, room) = (plan.table_bytes(), self.bound.table_bytes());
         if needed > room {
             return Err(LaunchError::TableTooSmall { needed, room }.into());
         }
-        let (needed, room) = (plan.sums() as usize, self.bound.results() as usize);
+        let (needed, room) = (plan.sums() as usize, self.bound.results());
         if needed > room {
             return Err(LaunchError::TooManyResults { needed, room }.into());
         }
@@ -119,10 +120,12 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         }
         self.bound.check(memory, plan)?;
         let (repeat, stream, bound) = (self.options.repeat, &self.stream, &mut self.bound);
+        let results = &mut self.results;
         if bound.backend().is_capturing(stream)? {
             return Err(BackendError::Capturing { what: "a staged plan" }.into());
         }
         let ticket = self.ring.stage(|ticket, completion, slot| {
+            *results = None;
             #[allow(unsafe_code, reason = "who may write a slot, only the ring knows")]
             // SAFETY: (1) the ring lends a slot again when its ticket is settled, and waits before it is dropped.
             unsafe {

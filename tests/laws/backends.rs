@@ -4,10 +4,9 @@ use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Reach, Shape};
+use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Kernel, Reach, Shape};
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
-use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 
 use crate::rng::Rng;
 
@@ -134,38 +133,13 @@ impl Backend for Waiting {
         self.settle(unsafe { self.0.clear(stream, buffer) })
     }
 
-    unsafe fn copy_pages(
+    unsafe fn launch(
         &self,
         stream: &CudaStream,
         workers: Option<NonZeroU32>,
-        args: PagesArgs,
+        kernel: Kernel,
     ) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
-        self.settle(unsafe { self.0.copy_pages(stream, workers, args) })
-    }
-
-    unsafe fn copy_rows(
-        &self,
-        stream: &CudaStream,
-        workers: Option<NonZeroU32>,
-        args: RowsArgs,
-    ) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        self.settle(unsafe { self.0.copy_rows(stream, workers, args) })
-    }
-
-    unsafe fn digest(
-        &self,
-        stream: &CudaStream,
-        workers: Option<NonZeroU32>,
-        args: DigestArgs,
-    ) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        self.settle(unsafe { self.0.digest(stream, workers, args) })
-    }
-
-    unsafe fn apply_map(&self, stream: &CudaStream, args: MapArgs) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours.
-        self.settle(unsafe { self.0.apply_map(stream, args) })
+        self.settle(unsafe { self.0.launch(stream, workers, kernel) })
     }
 }

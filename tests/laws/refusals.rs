@@ -6,13 +6,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Emulated, Reach, Shape};
+use pagelift::backends::{Backend, Buffer, Emulated, Kernel, Reach, Shape};
 use pagelift::error::{BackendError, LaunchError, MemoryError};
 use pagelift::geometry::{Memory, Region};
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::{DigestPlan, MirrorPlan, Plan as _, PlanCapacity, RestorePlan, RowBinding};
-use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 
 use crate::backends::Subject;
 use crate::mirror::{self, Scratch};
@@ -234,43 +233,20 @@ impl<B: Backend> Backend for Failing<B> {
         }
     }
 
-    unsafe fn copy_pages(
+    unsafe fn launch(
         &self,
         stream: &Self::Stream,
         workers: Option<NonZeroU32>,
-        args: PagesArgs,
+        kernel: Kernel,
     ) -> Result<(), BackendError> {
-        self.check(Call::Pages)?;
+        self.check(match kernel {
+            Kernel::CopyPages(_) => Call::Pages,
+            Kernel::CopyRows(_) => Call::Rows,
+            Kernel::Digest(_) => Call::Digest,
+            Kernel::ApplyMap(_) => Call::Map,
+        })?;
         // SAFETY: (1) is ours.
-        unsafe { self.inner.copy_pages(stream, workers, args) }
-    }
-
-    unsafe fn copy_rows(
-        &self,
-        stream: &Self::Stream,
-        workers: Option<NonZeroU32>,
-        args: RowsArgs,
-    ) -> Result<(), BackendError> {
-        self.check(Call::Rows)?;
-        // SAFETY: (1) is ours.
-        unsafe { self.inner.copy_rows(stream, workers, args) }
-    }
-
-    unsafe fn digest(
-        &self,
-        stream: &Self::Stream,
-        workers: Option<NonZeroU32>,
-        args: DigestArgs,
-    ) -> Result<(), BackendError> {
-        self.check(Call::Digest)?;
-        // SAFETY: (1) is ours.
-        unsafe { self.inner.digest(stream, workers, args) }
-    }
-
-    unsafe fn apply_map(&self, stream: &Self::Stream, args: MapArgs) -> Result<(), BackendError> {
-        self.check(Call::Map)?;
-        // SAFETY: (1) is ours.
-        unsafe { self.inner.apply_map(stream, args) }
+        unsafe { self.inner.launch(stream, workers, kernel) }
     }
 }
 

@@ -13,13 +13,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
-use pagelift_device::Kernel;
 use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use pagelift_planner::geometry::Memory;
 
-use super::Backend;
 use super::buffer::{Buffer, Finish, Reach};
+use super::{Backend, Kernel};
 use crate::error::{BackendError, Error, MemoryError};
 use calls::Handle;
 use context::Context;
@@ -46,6 +44,8 @@ const BLOCKS: u32 = 4;
 /// ```
 pub struct Cuda {
     context: Arc<Context>,
+    /// The context too, as registries know it.
+    launches: Arc<dyn Finish>,
     module: Module,
     functions: Functions,
     stream: CudaStream,
@@ -135,7 +135,8 @@ impl Cuda {
             apply_map: module.function::<pagelift_apply_map>(&context)?,
         };
         let stream = CudaStream::new(&context)?;
-        Ok(Self { context, module, functions, stream })
+        let launches = Arc::clone(&context) as Arc<dyn Finish>;
+        Ok(Self { context, launches, module, functions, stream })
     }
 
     /// The GPU's name.
@@ -187,17 +188,17 @@ impl Cuda {
         memory::adopted(&self.context, address, bytes)
     }
 
-    /// Launches a kernel.
+    /// Enqueues a launch.
     ///
     /// # Safety
     /// 1. The conditions of the kernel hold for `args` until the launch has finished.
-    /// 2. `function` is the one of `K`.
-    unsafe fn launch<K: Kernel>(
+    /// 2. `function` is that of a kernel whose argument is an `A`.
+    unsafe fn enqueue<A: Copy>(
         &self,
         stream: &CudaStream,
         function: Handle,
         blocks: u32,
-        mut args: K::Args,
+        mut args: A,
     ) -> Result<(), BackendError> {
         let mut arguments = [(&raw mut args).cast::<c_void>()];
         self.context.within(|calls| {
@@ -248,8 +249,8 @@ impl Backend for Cuda {
         Reach::Gpu(self.context.facts().ordinal)
     }
 
-    fn in_flight(&self) -> Option<Arc<dyn Finish>> {
-        Some(Arc::clone(&self.context) as _)
+    fn in_flight(&self) -> Option<&Arc<dyn Finish>> {
+        Some(&self.launches)
     }
 
     fn wait(&self, stream: &CudaStream) -> Result<(), BackendError> {
@@ -287,42 +288,22 @@ impl Backend for Cuda {
         self.context.within(|calls| unsafe { calls.fill(buffer.address(), 0, buffer.len(), stream.raw()) })
     }
 
-    unsafe fn copy_pages(
+    unsafe fn launch(
         &self,
         stream: &CudaStream,
         workers: Option<NonZeroU32>,
-        args: PagesArgs,
+        kernel: Kernel,
     ) -> Result<(), BackendError> {
-        let (function, blocks) = (self.functions.copy_pages, self.blocks(workers));
-        // SAFETY: (1) is ours; (2) is the module's.
-        unsafe { self.launch::<pagelift_copy_pages>(stream, function, blocks, args) }
-    }
-
-    unsafe fn copy_rows(
-        &self,
-        stream: &CudaStream,
-        workers: Option<NonZeroU32>,
-        args: RowsArgs,
-    ) -> Result<(), BackendError> {
-        let (function, blocks) = (self.functions.copy_rows, self.blocks(workers));
-        // SAFETY: (1) is ours; (2) is the module's.
-        unsafe { self.launch::<pagelift_copy_rows>(stream, function, blocks, args) }
-    }
-
-    unsafe fn digest(
-        &self,
-        stream: &CudaStream,
-        workers: Option<NonZeroU32>,
-        args: DigestArgs,
-    ) -> Result<(), BackendError> {
-        let (function, blocks) = (self.functions.digest, self.blocks(workers));
-        // SAFETY: (1) is ours; (2) is the module's.
-        unsafe { self.launch::<pagelift_digest>(stream, function, blocks, args) }
-    }
-
-    unsafe fn apply_map(&self, stream: &CudaStream, args: MapArgs) -> Result<(), BackendError> {
-        // SAFETY: (1) is ours; (2) is the module's.
-        unsafe { self.launch::<pagelift_apply_map>(stream, self.functions.apply_map, 1, args) }
+        let (functions, blocks) = (&self.functions, self.blocks(workers));
+        // SAFETY: (1) is ours; (2) each function is the kernel's.
+        unsafe {
+            match kernel {
+                Kernel::CopyPages(args) => self.enqueue(stream, functions.copy_pages, blocks, args),
+                Kernel::CopyRows(args) => self.enqueue(stream, functions.copy_rows, blocks, args),
+                Kernel::Digest(args) => self.enqueue(stream, functions.digest, blocks, args),
+                Kernel::ApplyMap(args) => self.enqueue(stream, functions.apply_map, 1, args),
+            }
+        }
     }
 }
 
