@@ -61,10 +61,11 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
         .map_or_else(|| "the system does not say".into(), |free| say::bytes(free) + " available");
     let (backend, cuda) = match &opened.engine {
         Engine::Cuda(gpu) => (gpu.name(), format!("{gpu:?}; kernels loaded in {:.0?}", gpu.loading())),
-        Engine::Cpu(cpu) => {
-            let gpu = Cuda::open(0);
-            (cpu.name(), gpu.map_or_else(|error| error.to_string(), |gpu| format!("{gpu:?}")))
+        // Nobody has looked for a GPU where the CPU was asked for.
+        Engine::Cpu(cpu) if args.backend == args::Backend::Cpu => {
+            (cpu.name(), Cuda::open(0).map_or_else(|error| error.to_string(), |gpu| format!("{gpu:?}")))
         }
+        Engine::Cpu(cpu) => (cpu.name(), opened.reason.clone()),
     };
     let finding = |what, found| Finding { what, found };
     let findings = vec![

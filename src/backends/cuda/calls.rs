@@ -90,6 +90,7 @@ calls! {
     device_memory = "cuDeviceTotalMem_v2"(bytes: *mut usize, device: Ordinal);
     primary_retain = "cuDevicePrimaryCtxRetain"(context: *mut Handle, device: Ordinal);
     primary_release = "cuDevicePrimaryCtxRelease_v2"(device: Ordinal);
+    context_current = "cuCtxGetCurrent"(context: *mut Handle);
     context_push = "cuCtxPushCurrent_v2"(context: Handle);
     context_pop = "cuCtxPopCurrent_v2"(context: *mut Handle);
     context_synchronize = "cuCtxSynchronize"();

@@ -81,19 +81,30 @@ impl Context {
         if self.is_lost() {
             return Err(BackendError::ContextGone);
         }
-        // SAFETY: the context is retained.
-        let pushed = unsafe { self.calls.context_push(self.handle) };
-        let result = pushed.and_then(|()| {
-            let result = body(&self.calls);
-            let mut popped = std::ptr::null_mut();
-            // SAFETY: we pushed it just now.
-            let pop = unsafe { self.calls.context_pop(&raw mut popped) };
-            result.and_then(|value| pop.map(|()| value))
-        });
+        let result = self.entered(body);
         if let Err(BackendError::ContextLost { .. }) = result {
             self.lost.store(true, Ordering::Relaxed);
         }
         result
+    }
+
+    /// Makes calls in this context. Where it is the thread's current one already, as it is under PyTorch and the CUDA
+    /// runtime, that takes one more call, which asks for it.
+    fn entered<T>(&self, body: impl FnOnce(&Calls) -> Result<T, BackendError>) -> Result<T, BackendError> {
+        let calls = &self.calls;
+        let mut current = std::ptr::null_mut();
+        // SAFETY: the handle is stored in our variable.
+        unsafe { calls.context_current(&raw mut current) }?;
+        if current == self.handle {
+            return body(calls);
+        }
+        // SAFETY: the context is retained.
+        unsafe { calls.context_push(self.handle) }?;
+        let result = body(calls);
+        // SAFETY: we pushed it just now; what is popped is stored in our variable.
+        let popped = unsafe { calls.context_pop(&raw mut current) };
+        let value = result?;
+        popped.map(|()| value)
     }
 
     /// Waits for everything that was enqueued in this context.
