@@ -288,6 +288,9 @@ pub enum BackendError {
     /// Recording on a stream that is not being captured.
     #[error("the stream is not being captured; begin a capture, or launch")]
     NotCapturing,
+    /// Work is to be waited for on a stream that is being captured.
+    #[error("a stream that is being captured cannot be waited for; end the capture first")]
+    WaitsForCapture,
     /// Worker threads could not be started.
     #[error("{threads} worker threads cannot be started: {cause}")]
     Threads {

@@ -161,15 +161,15 @@
 //! [`Cuda`](backends::Cuda) is a backend like the others. Its launches return before they have run, on a stream that may be
 //! the engine's; a launch is recorded into a graph once, and each replay carries out what is staged at that time.
 //! ```no_run
-//! use pagelift::backends::{CaptureMode, Cuda, CudaStream};
+//! use pagelift::backends::{CaptureMode, Cuda};
 //! # use pagelift::launcher::{Launcher, LauncherOptions};
 //! # use pagelift::memory::Registry;
 //! # use pagelift::plan::RestorePlan;
 //! # fn engine(mut memory: Registry, mut plan: RestorePlan, their_stream: u64) -> Result<(), pagelift::Error> {
 //! let gpu = Cuda::open(0)?;
 //! let mut launcher = Launcher::bind(&gpu, &memory, &mut plan, LauncherOptions::default())?;
-//! // SAFETY: (1) the engine's stream is of this GPU's primary context, and outlives the launcher.
-//! let stream = unsafe { CudaStream::adopt(their_stream) };
+//! // SAFETY: (1) the engine's stream is of this GPU's primary context, and outlives launcher and registry.
+//! let stream = unsafe { gpu.adopt_stream(their_stream) };
 //! launcher.set_stream(&stream);
 //! // SAFETY: (1) the graph goes before launcher and memory; (2, 3) the engine replays it in the order of its stream.
 //! let record = || unsafe { launcher.record(&mut memory) };

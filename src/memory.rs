@@ -98,11 +98,14 @@ impl Registry {
     /// it refuse work from then on.
     ///
     /// # Errors
-    /// [`MemoryError::Released`] where it is not here.
+    /// [`MemoryError::Released`] where it is not here, [`BackendError::WaitsForCapture`] where launches may use it that
+    /// cannot be waited for now.
     pub fn release(&mut self, id: RegionId) -> Result<(), Error> {
         self.entry(id).ok_or(MemoryError::Released)?;
-        // Its owner may free it from then on. What cannot be waited for has failed, and touches nothing any more.
-        let _ = self.finish();
+        // Its owner may free it from then on.
+        if self.is_in_use() {
+            return Err(BackendError::WaitsForCapture.into());
+        }
         let entry = self.entries.get_mut(id.index).and_then(Option::take).ok_or(MemoryError::Released)?;
         let (start, end) = bounds(entry.buffer.region());
         self.by_address.remove(&(start, end, id.index));
@@ -117,7 +120,8 @@ impl Registry {
     }
 
     /// The bytes of a region, once no launch touches it any more: this waits. `None` where the region is gone, the host
-    /// does not reach it, or its GPU has failed; [`Registry::read`] reads any region.
+    /// does not reach it, its GPU has failed, or a stream with launches is being captured; [`Registry::read`] says which, and
+    /// reads any region.
     #[must_use]
     pub fn bytes(&self, id: RegionId) -> Option<&[u8]> {
         let entry = self.entry(id)?;
@@ -166,6 +170,12 @@ impl Registry {
         self.in_flight.iter().try_for_each(|launches| launches.finish())
     }
 
+    /// Waits for launches, and says whether there may be any that cannot be waited for now. Where waiting fails for another
+    /// reason they have failed, and touch nothing any more.
+    fn is_in_use(&self) -> bool {
+        matches!(self.finish(), Err(BackendError::WaitsForCapture))
+    }
+
     /// Refuses a geometry whose pools are not all registered.
     pub(crate) fn check_pools(&self, geometry: &Geometry, by: Reach) -> Result<(), MemoryError> {
         for pool in geometry.pools() {
@@ -210,8 +220,10 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // As in `release`.
-        let _ = self.finish();
+        if self.is_in_use() {
+            // Memory that kernels may still write is never freed.
+            std::mem::forget(std::mem::take(&mut self.entries));
+        }
     }
 }
 

@@ -199,8 +199,8 @@ impl<B: Backend> Bound<B> {
             unsafe { self.backend.launch(stream, None, Kernel::ApplyMap(args)) }?;
         }
         // The table comes last: once it has the plan, the plan may run.
-        // SAFETY: (1) the slot stays (1); table and sums are ours and touched in the stream's order, as `sum` waits for
-        // the stream.
+        // SAFETY: (1) the slot stays (1); table and sums are ours and touched in the stream's order: `sum` is asked once the
+        // launch is done.
         let enqueued = unsafe {
             let cleared = match plan.sums() {
                 0 => Ok(()),
@@ -239,7 +239,7 @@ impl<B: Backend> Bound<B> {
         // see to it that no two workers write it at once. (3) Launches of this progress word come through `&mut self`,
         // one after the other.
         unsafe { self.backend.launch(stream, workers, P::kernel(self.addresses)) }?;
-        if let Some(launches) = self.backend.in_flight() {
+        if let Some(launches) = self.backend.in_flight(stream) {
             memory.launched(launches);
         }
         Ok(())

@@ -38,10 +38,11 @@ pub(crate) trait DeviceOwner: fmt::Debug + Send + Sync {
     /// The GPU's ordinal.
     fn gpu(&self) -> u32;
 
-    /// Reads bytes from offset `at` on, after all that was enqueued. They are inside the memory.
+    /// Reads bytes from offset `at` on. They are inside the memory, and no launch writes them any more.
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), BackendError>;
 
-    /// Writes bytes from offset `at` on, after all that was enqueued. They are inside the memory.
+    /// Writes bytes from offset `at` on, and waits until they are there. They are inside the memory, and no launch touches
+    /// them any more.
     fn write(&self, at: u64, from: &[u8]) -> Result<(), BackendError>;
 }
 

@@ -27,7 +27,7 @@ pub use bound::Launchable;
 pub(crate) use bound::{Bound, allocate};
 pub use buffer::{Buffer, Finish, Reach};
 pub use cpu::Cpu;
-pub use cuda::{CaptureMode, Cuda, CudaGraph, CudaStream};
+pub use cuda::{CaptureMode, Cuda, CudaDriver, CudaGraph, CudaStream};
 pub use emulated::Emulated;
 pub use pagelift_device::emulation::Shape;
 
@@ -59,8 +59,8 @@ pub trait Backend: fmt::Debug {
         Reach::Process
     }
 
-    /// What waits for launches, where these may still run when the call has returned.
-    fn in_flight(&self) -> Option<&Arc<dyn Finish>> {
+    /// What waits for the launches on a stream, where these may still run when the call has returned.
+    fn in_flight<'s>(&self, _stream: &'s Self::Stream) -> Option<&'s Arc<dyn Finish>> {
         None
     }
 
@@ -169,8 +169,8 @@ impl<B: Backend + ?Sized> Backend for &B {
         (**self).reach()
     }
 
-    fn in_flight(&self) -> Option<&Arc<dyn Finish>> {
-        (**self).in_flight()
+    fn in_flight<'s>(&self, stream: &'s Self::Stream) -> Option<&'s Arc<dyn Finish>> {
+        (**self).in_flight(stream)
     }
 
     fn wait(&self, stream: &Self::Stream) -> Result<(), BackendError> {

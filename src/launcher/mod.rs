@@ -155,8 +155,10 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// out the plan that is staged at that time, once. A launcher may be recorded into any number of graphs.
     ///
     /// # Safety
-    /// 1. The launcher, the registry and what is registered live as long as a graph with it may be replayed.
-    /// 2. Replays and launches of this launcher run one after the other.
+    /// 1. The launcher, the registry and what is registered live until no graph with it is replayed any more, and the last
+    ///    replay has finished.
+    /// 2. Replays run in the order of the launcher's stream, as if they were launches there: one after the other, each after
+    ///    what was staged before it and before what is staged later. On that stream they are.
     /// 3. While a replay may run, nobody else touches what its plan reads and writes; [`Registry::bytes`] does not know
     ///    of it.
     ///
@@ -205,5 +207,13 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     #[must_use]
     pub fn backend(&self) -> &B {
         self.bound.backend()
+    }
+}
+
+impl<B: Backend, P> Drop for Launcher<B, P> {
+    fn drop(&mut self) {
+        // Launches read its tables, and copies its slots. A stream that cannot be waited for has failed; or it is being
+        // captured, and what is dropped then waits by itself: the driver frees nothing that is in use.
+        let _ = self.bound.backend().wait(&self.stream);
     }
 }

@@ -6,6 +6,7 @@
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::NonNull;
 
 use libloading::Library;
 
@@ -24,17 +25,52 @@ const LIBRARY: &str = "libcuda.so.1";
 /// A call that says an error in words.
 type Words = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
 
-/// What the system says of a library that cannot be opened, or of a symbol that is not there.
-fn no_driver(error: &libloading::Error) -> BackendError {
-    let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
-    BackendError::NoDriver { cause }
+/// The driver's library, or what stands in for it.
+pub(super) enum Symbols<'a> {
+    Library(Library),
+    Given(&'a dyn Fn(&str) -> Option<NonNull<c_void>>),
 }
 
-/// A symbol of the driver. `F` is the signature that this symbol has.
-fn look_up<F: Copy>(library: &Library, symbol: &str) -> Result<F, BackendError> {
-    // SAFETY: by what is asked of callers, the symbol is a function of this type.
-    let call = unsafe { library.get::<F>(symbol.as_bytes()) };
-    Ok(*call.map_err(|error| no_driver(&error))?)
+impl Symbols<'_> {
+    /// Opens the driver's library.
+    ///
+    /// # Errors
+    /// [`BackendError::NoDriver`] where it is not installed.
+    pub fn open() -> Result<Self, BackendError> {
+        // SAFETY: the driver's library runs no code of consequence when it is loaded.
+        let library = unsafe { Library::new(LIBRARY) };
+        library.map(Self::Library).map_err(|error| {
+            let cause = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+            BackendError::NoDriver { cause }
+        })
+    }
+
+    fn find(&self, symbol: &str) -> Option<NonNull<c_void>> {
+        match self {
+            Self::Library(library) => {
+                // SAFETY: the pointer is only kept as an address here.
+                let found = unsafe { library.get::<*mut c_void>(symbol.as_bytes()) };
+                found.ok().and_then(|found| NonNull::new(*found))
+            }
+            Self::Given(find) => find(symbol),
+        }
+    }
+
+    /// A symbol as a function.
+    ///
+    /// # Safety
+    /// 1. `F` is a pointer to functions of the signature that the symbol has.
+    unsafe fn function<F: Copy>(&self, symbol: &str) -> Result<F, BackendError> {
+        const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
+        let found = self.find(symbol).ok_or_else(|| lacks(&[symbol]))?;
+        // SAFETY: both are pointers of one size, and the function is an `F` (1).
+        Ok(unsafe { std::mem::transmute_copy(&found) })
+    }
+}
+
+/// A driver that is too old.
+fn lacks(symbols: &[&str]) -> BackendError {
+    BackendError::NoDriver { cause: format!("{LIBRARY} lacks {}", symbols.join(", ")) }
 }
 
 macro_rules! calls {
@@ -45,22 +81,35 @@ macro_rules! calls {
             /// `cuGetErrorName` and `cuGetErrorString`.
             words: [Words; 2],
             // What the pointers point into: it has to stay.
-            _library: Library,
+            _library: Option<Library>,
         }
 
         impl Calls {
-            /// Opens the driver and looks up every call.
+            const NAMES: &[&str] = &[$($symbol,)* "cuGetErrorName", "cuGetErrorString"];
+
+            /// Looks up every call.
+            ///
+            /// # Safety
+            /// 1. Each symbol is a function of the signature that the driver's manual gives it, and stays as long as this.
             ///
             /// # Errors
-            /// [`BackendError::NoDriver`] where it is not installed or lacks a call.
-            pub fn open() -> Result<Self, BackendError> {
-                // SAFETY: the driver's library runs no code of consequence when it is loaded.
-                let library = unsafe { Library::new(LIBRARY) };
-                let library = library.map_err(|error| no_driver(&error))?;
-                Ok(Self {
-                    $($name: look_up::<unsafe extern "C" fn($($type),*) -> c_int>(&library, $symbol)?,)*
-                    words: [look_up(&library, "cuGetErrorName")?, look_up(&library, "cuGetErrorString")?],
-                    _library: library,
+            /// [`BackendError::NoDriver`] where there are any that it lacks.
+            pub unsafe fn find(symbols: Symbols<'_>) -> Result<Self, BackendError> {
+                let missing = Self::NAMES.iter().filter(|name| symbols.find(name).is_none());
+                let missing: Vec<&str> = missing.copied().collect();
+                if !missing.is_empty() {
+                    return Err(lacks(&missing));
+                }
+                // SAFETY: (1) is ours.
+                Ok(unsafe {
+                    Self {
+                        $($name: symbols.function::<unsafe extern "C" fn($($type),*) -> c_int>($symbol)?,)*
+                        words: [symbols.function("cuGetErrorName")?, symbols.function("cuGetErrorString")?],
+                        _library: match symbols {
+                            Symbols::Library(library) => Some(library),
+                            Symbols::Given(_) => None,
+                        },
+                    }
                 })
             }
 
@@ -110,12 +159,12 @@ calls! {
     host_unregister = "cuMemHostUnregister"(start: *mut c_void);
     host_address = "cuMemHostGetDevicePointer_v2"(address: *mut Address, start: *mut c_void, flags: c_uint);
     copy_to_device = "cuMemcpyHtoDAsync_v2"(to: Address, from: *const c_void, bytes: usize, stream: Handle);
-    copy_to_host = "cuMemcpyDtoH_v2"(to: *mut c_void, from: Address, bytes: usize);
-    copy_from_host = "cuMemcpyHtoD_v2"(to: Address, from: *const c_void, bytes: usize);
+    copy_to_host = "cuMemcpyDtoHAsync_v2"(to: *mut c_void, from: Address, bytes: usize, stream: Handle);
     fill = "cuMemsetD8Async"(to: Address, value: u8, bytes: usize, stream: Handle);
     stream_create = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
     stream_destroy = "cuStreamDestroy_v2"(stream: Handle);
     stream_synchronize = "cuStreamSynchronize"(stream: Handle);
+    exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut c_int);
     stream_capture_state = "cuStreamIsCapturing"(stream: Handle, state: *mut c_int);
     begin_capture = "cuStreamBeginCapture_v2"(stream: Handle, mode: c_int);
     end_capture = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);

@@ -6,15 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::calls::{Calls, Handle, Ordinal};
-use crate::backends::buffer::Finish;
+use super::driver::CudaDriver;
 use crate::error::BackendError;
 
 /// The primary context of a device, which PyTorch and the CUDA runtime use too. It is retained while this lives.
 pub(super) struct Context {
-    calls: Calls,
+    driver: CudaDriver,
     device: Ordinal,
     handle: Handle,
     facts: Facts,
+    /// A stream for bytes that are copied while the host waits. The default stream waits for others, and spoils their
+    /// captures.
+    copies: Handle,
     /// A fault has taken the context: nothing works any more, nothing is freed any more.
     lost: AtomicBool,
 }
@@ -47,24 +50,22 @@ impl Context {
     /// Retains the primary context of device `ordinal`.
     ///
     /// # Errors
-    /// Where there is no driver, no such device, or one that cannot run the kernels.
-    pub fn open(ordinal: u32) -> Result<Arc<Self>, BackendError> {
-        let calls = Calls::open()?;
-        // SAFETY: 0 is the only flag there is.
-        unsafe { calls.init(0) }?;
-        let mut count = 0;
-        // SAFETY: the count is stored in our variable.
-        unsafe { calls.device_count(&raw mut count) }?;
-        let number = c_int::try_from(ordinal).ok().filter(|number| *number < count);
-        let number = number.ok_or(BackendError::NoDevice { ordinal, devices: count.unsigned_abs() })?;
+    /// Where there is no such device, or one that cannot run the kernels.
+    pub fn open(driver: &CudaDriver, ordinal: u32) -> Result<Arc<Self>, BackendError> {
+        let (calls, devices) = (driver.calls(), driver.devices()?);
+        let number = c_int::try_from(ordinal).ok().filter(|_| ordinal < devices);
+        let number = number.ok_or(BackendError::NoDevice { ordinal, devices })?;
         let mut device = 0;
-        // SAFETY: as above; the device exists.
+        // SAFETY: the device is stored in our variable; it exists.
         unsafe { calls.device_get(&raw mut device, number) }?;
-        let facts = Facts::ask(&calls, device, ordinal)?;
+        let facts = Facts::ask(calls, device, ordinal)?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: as above.
         unsafe { calls.primary_retain(&raw mut handle, device) }?;
-        Ok(Arc::new(Self { calls, device, handle, facts, lost: AtomicBool::new(false) }))
+        let (driver, copies) = (driver.clone(), std::ptr::null_mut());
+        let mut context = Self { driver, device, handle, facts, copies, lost: AtomicBool::new(false) };
+        context.copies = context.new_stream()?;
+        Ok(Arc::new(context))
     }
 
     pub fn facts(&self) -> &Facts {
@@ -88,10 +89,58 @@ impl Context {
         result
     }
 
+    /// Makes calls that allocate, free, load, or wait for work of our own: nothing that a replay would have to do again. A
+    /// capture that forbids such calls, of this thread or another, does not forbid these, and is not spoiled by them.
+    pub fn unrestricted<T>(
+        &self,
+        body: impl FnOnce(&Calls) -> Result<T, BackendError>,
+    ) -> Result<T, BackendError> {
+        /// `CU_STREAM_CAPTURE_MODE_RELAXED`.
+        const RELAXED: c_int = 2;
+        self.within(|calls| {
+            let mut mode = RELAXED;
+            // SAFETY: the thread's mode is exchanged with that of our variable, which is a mode.
+            unsafe { calls.exchange_capture_mode(&raw mut mode) }?;
+            let result = body(calls);
+            // SAFETY: as above; what is in there now is the mode from before.
+            let restored = unsafe { calls.exchange_capture_mode(&raw mut mode) };
+            let value = result?;
+            restored.map(|()| value)
+        })
+    }
+
+    /// Makes calls that copy bytes on a stream of the context's own, and waits for them.
+    pub fn copying<T>(
+        &self,
+        body: impl FnOnce(&Calls, Handle) -> Result<T, BackendError>,
+    ) -> Result<T, BackendError> {
+        self.unrestricted(|calls| {
+            let enqueued = body(calls, self.copies);
+            // Also where one of them failed: the others may still run.
+            // SAFETY: the stream lives as long as this.
+            let waited = unsafe { calls.stream_synchronize(self.copies) };
+            let value = enqueued?;
+            waited.map(|()| value)
+        })
+    }
+
+    /// A stream that waits for no other, not even for the default one.
+    pub fn new_stream(&self) -> Result<Handle, BackendError> {
+        const NON_BLOCKING: u32 = 1;
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: the handle is stored in our variable.
+        let made = self.within(|calls| unsafe { calls.stream_create(&raw mut handle, NON_BLOCKING) });
+        if made.is_err() && !handle.is_null() {
+            // SAFETY: it was made just now, and nobody has it.
+            let _ = self.within(|calls| unsafe { calls.stream_destroy(handle) });
+        }
+        made.map(|()| handle)
+    }
+
     /// Makes calls in this context. Where it is the thread's current one already, as it is under PyTorch and the CUDA
     /// runtime, that takes one more call, which asks for it.
     fn entered<T>(&self, body: impl FnOnce(&Calls) -> Result<T, BackendError>) -> Result<T, BackendError> {
-        let calls = &self.calls;
+        let calls = self.driver.calls();
         let mut current = std::ptr::null_mut();
         // SAFETY: the handle is stored in our variable.
         unsafe { calls.context_current(&raw mut current) }?;
@@ -107,23 +156,23 @@ impl Context {
         popped.map(|()| value)
     }
 
-    /// Waits for everything that was enqueued in this context.
+    /// Waits for everything that was enqueued in this context. While anything in it is being captured, that is an error,
+    /// and spoils the capture.
     pub fn synchronize(&self) -> Result<(), BackendError> {
         // SAFETY: it takes nothing.
         self.within(|calls| unsafe { calls.context_synchronize() })
     }
 }
 
-impl Finish for Context {
-    fn finish(&self) -> Result<(), BackendError> {
-        self.synchronize()
-    }
-}
-
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: it was retained once. What fails here cannot be helped.
-        let _ = unsafe { self.calls.primary_release(self.device) };
+        // What fails here cannot be helped.
+        if !self.copies.is_null() {
+            // SAFETY: it was made here, and goes once.
+            let _ = self.within(|calls| unsafe { calls.stream_destroy(self.copies) });
+        }
+        // SAFETY: it was retained once.
+        let _ = unsafe { self.driver.calls().primary_release(self.device) };
     }
 }
 

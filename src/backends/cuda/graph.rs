@@ -42,29 +42,65 @@ impl Cuda {
         mode: CaptureMode,
         body: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(CudaGraph, T), Error> {
+        let capture = Capture::begin(stream, mode)?;
+        let result = body();
+        let graph = capture.end();
+        let result = result?;
+        let mut graph = graph?;
+        graph.instantiate()?;
+        Ok((graph, result))
+    }
+}
+
+/// A capture that has begun, and ends whatever becomes of it.
+struct Capture<'s> {
+    stream: &'s CudaStream,
+}
+
+impl<'s> Capture<'s> {
+    fn begin(stream: &'s CudaStream, mode: CaptureMode) -> Result<Self, BackendError> {
         let mode = match mode {
             CaptureMode::Global => 0,
             CaptureMode::ThreadLocal => 1,
             CaptureMode::Relaxed => 2,
         };
         // SAFETY: the stream lives, and the mode is one of the three.
-        self.context.within(|calls| unsafe { calls.begin_capture(stream.raw(), mode) })?;
-        let result = body();
-        let mut graph = std::ptr::null_mut();
-        // The capture ends, whatever became of its body.
-        // SAFETY: the graph is stored in our variable.
-        let ended = self.context.within(|calls| unsafe { calls.end_capture(stream.raw(), &raw mut graph) });
-        let mut recorded =
-            CudaGraph { context: Arc::clone(&self.context), graph, executable: std::ptr::null_mut() };
-        let result = result?;
-        ended?;
-        // SAFETY: as above; 0 asks for nothing special.
-        self.context.within(|calls| unsafe { calls.instantiate(&raw mut recorded.executable, graph, 0) })?;
-        Ok((recorded, result))
+        stream.context().within(|calls| unsafe { calls.begin_capture(stream.raw(), mode) })?;
+        Ok(Self { stream })
+    }
+
+    fn end(self) -> Result<CudaGraph, BackendError> {
+        let stream = self.stream;
+        // It ends here, and not when this is dropped.
+        std::mem::forget(self);
+        end(stream)
     }
 }
 
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        // A body panicked: whoever catches that finds a stream that takes work again.
+        let _ = end(self.stream);
+    }
+}
+
+/// Ends the capture of a stream.
+fn end(stream: &CudaStream) -> Result<CudaGraph, BackendError> {
+    let context = stream.context();
+    let mut graph = std::ptr::null_mut();
+    // SAFETY: the graph is stored in our variable.
+    let ended = context.within(|calls| unsafe { calls.end_capture(stream.raw(), &raw mut graph) });
+    let graph = CudaGraph { context: Arc::clone(context), graph, executable: std::ptr::null_mut() };
+    ended.map(|()| graph)
+}
+
 impl CudaGraph {
+    fn instantiate(&mut self) -> Result<(), BackendError> {
+        // SAFETY: the executable is stored in our field; 0 asks for nothing special.
+        self.context
+            .unrestricted(|calls| unsafe { calls.instantiate(&raw mut self.executable, self.graph, 0) })
+    }
+
     /// Runs the recorded work once more, after what is on the stream. It returns before that has finished.
     ///
     /// # Errors
@@ -77,12 +113,13 @@ impl CudaGraph {
 
 impl Drop for CudaGraph {
     fn drop(&mut self) {
-        // SAFETY: both were made here, if they were made, and go once; the driver lets replays finish.
-        let _ = self.context.within(|calls| unsafe {
-            if !self.executable.is_null() {
-                calls.executable_destroy(self.executable)?;
-            }
-            if self.graph.is_null() { Ok(()) } else { calls.graph_destroy(self.graph) }
-        });
+        if !self.executable.is_null() {
+            // SAFETY: it was made here, and goes once; the driver lets replays finish.
+            let _ = self.context.within(|calls| unsafe { calls.executable_destroy(self.executable) });
+        }
+        if !self.graph.is_null() {
+            // SAFETY: as above.
+            let _ = self.context.within(|calls| unsafe { calls.graph_destroy(self.graph) });
+        }
     }
 }

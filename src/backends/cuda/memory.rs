@@ -43,17 +43,13 @@ unsafe impl Sync for OnHost {}
 pub(super) fn on_device(context: &Arc<Context>, bytes: u64) -> Result<Buffer, Error> {
     let size = usize::try_from(bytes).map_err(|_| MemoryError::OutOfMemory { bytes, place: "device" })?;
     let mut address = 0;
-    let made = context.within(|calls| {
-        // SAFETY: the address is stored in our variable; the fill stays inside what was allocated, on the default
-        // stream, and is waited for.
-        unsafe {
-            calls.memory_allocate(&raw mut address, size.max(1))?;
-            calls.fill(address, 0, size, std::ptr::null_mut())?;
-            calls.context_synchronize()
-        }
-    });
+    // SAFETY: the address is stored in our variable.
+    let made = context.unrestricted(|calls| unsafe { calls.memory_allocate(&raw mut address, size.max(1)) });
+    // What was allocated is freed, also where something went wrong after that.
+    let owner = OnDevice { context: Arc::clone(context), address, adopted: address == 0 };
     made.map_err(|error| too_large(error, bytes, "device"))?;
-    let owner = OnDevice { context: Arc::clone(context), address, adopted: false };
+    // SAFETY: the fill stays inside what was allocated.
+    context.copying(|calls, stream| unsafe { calls.fill(address, 0, size, stream) })?;
     Ok(Buffer::on_device(address, size, Box::new(owner)))
 }
 
@@ -68,11 +64,17 @@ pub(super) fn on_host(context: &Arc<Context>, bytes: u64) -> Result<Buffer, Erro
     let size = usize::try_from(bytes).map_err(|_| MemoryError::OutOfMemory { bytes, place: "host" })?;
     let mut start = std::ptr::null_mut();
     // SAFETY: the address is stored in our variable.
-    let made =
-        context.within(|calls| unsafe { calls.host_allocate(&raw mut start, size.max(1), PORTABLE_MAPPED) });
+    let made = context
+        .unrestricted(|calls| unsafe { calls.host_allocate(&raw mut start, size.max(1), PORTABLE_MAPPED) });
+    // What was allocated is freed, also where something went wrong after that.
+    let owner = NonNull::new(start.cast::<u8>()).map(|start| OnHost {
+        context: Arc::clone(context),
+        start,
+        adopted: false,
+    });
     made.map_err(|error| too_large(error, bytes, "host"))?;
-    let start = NonNull::new(start.cast::<u8>()).ok_or(MemoryError::OutOfMemory { bytes, place: "host" })?;
-    let owner = OnHost { context: Arc::clone(context), start, adopted: false };
+    let owner = owner.ok_or(MemoryError::OutOfMemory { bytes, place: "host" })?;
+    let start = owner.start;
     // SAFETY: it was just allocated, and nobody else has it.
     unsafe { start.as_ptr().write_bytes(0, size) };
     let address = alias(context, start)?;
@@ -91,7 +93,7 @@ pub(super) unsafe fn registered(
 ) -> Result<Buffer, Error> {
     let place: *mut c_void = start.as_ptr().cast();
     // SAFETY: the memory is valid (1).
-    context.within(|calls| unsafe { calls.host_register(place, bytes, REGISTER_PORTABLE_MAPPED) })?;
+    context.unrestricted(|calls| unsafe { calls.host_register(place, bytes, REGISTER_PORTABLE_MAPPED) })?;
     let owner = OnHost { context: Arc::clone(context), start, adopted: true };
     let address = alias(context, start)?;
     // SAFETY: (1) is ours; the owner unregisters it before.
@@ -120,20 +122,16 @@ impl DeviceOwner for OnDevice {
 
     fn read(&self, at: u64, into: &mut [u8]) -> Result<(), BackendError> {
         let from = self.address.wrapping_add(at);
-        // SAFETY: the caller has seen that the bytes are ours; the slice is valid. The call waits.
-        self.context.within(|calls| unsafe { calls.copy_to_host(into.as_mut_ptr().cast(), from, into.len()) })
+        let to = into.as_mut_ptr().cast();
+        // SAFETY: the caller has seen that the bytes are ours; the slice is valid, and this waits.
+        self.context.copying(|calls, stream| unsafe { calls.copy_to_host(to, from, into.len(), stream) })
     }
 
     fn write(&self, at: u64, from: &[u8]) -> Result<(), BackendError> {
         let to = self.address.wrapping_add(at);
-        self.context.within(|calls| {
-            // SAFETY: as above. From pageable memory the call may return before the bytes have arrived, and other streams
-            // do not wait for them: so this does.
-            unsafe {
-                calls.copy_from_host(to, from.as_ptr().cast(), from.len())?;
-                calls.context_synchronize()
-            }
-        })
+        let bytes = from.as_ptr().cast();
+        // SAFETY: as above.
+        self.context.copying(|calls, stream| unsafe { calls.copy_to_device(to, bytes, from.len(), stream) })
     }
 }
 
@@ -142,10 +140,10 @@ impl Drop for OnDevice {
         if self.adopted {
             return;
         }
-        // A launch that has returned may still use it. In a lost context nothing is freed.
-        let _ = self.context.synchronize();
-        // SAFETY: it was allocated here, and goes once; nothing uses it any more.
-        let _ = self.context.within(|calls| unsafe { calls.memory_free(self.address) });
+        // In a lost context nothing is freed.
+        // SAFETY: it was allocated here, and goes once; registries and launchers wait for launches before they drop what
+        // these use.
+        let _ = self.context.unrestricted(|calls| unsafe { calls.memory_free(self.address) });
     }
 }
 
@@ -153,10 +151,8 @@ impl Drop for OnHost {
     fn drop(&mut self) {
         let start = self.start.as_ptr().cast();
         let adopted = self.adopted;
-        // As above.
-        let _ = self.context.synchronize();
-        // SAFETY: it was allocated or registered here, and goes once; nothing uses it any more.
-        let _ = self.context.within(|calls| unsafe {
+        // SAFETY: as above; it was allocated or registered here.
+        let _ = self.context.unrestricted(|calls| unsafe {
             if adopted { calls.host_unregister(start) } else { calls.host_free(start) }
         });
     }

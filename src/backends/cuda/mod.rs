@@ -2,9 +2,11 @@
 
 mod calls;
 mod context;
+mod driver;
 mod graph;
 mod memory;
 mod module;
+mod stream;
 
 use std::ffi::c_void;
 use std::fmt;
@@ -23,7 +25,9 @@ use calls::Handle;
 use context::Context;
 use module::Module;
 
+pub use driver::CudaDriver;
 pub use graph::{CaptureMode, CudaGraph};
+pub use stream::CudaStream;
 
 /// Threads of a block: all that a multiprocessor has room for at the kernels' 64 registers.
 const BLOCK: u32 = 1024;
@@ -44,8 +48,6 @@ const BLOCKS: u32 = 4;
 /// ```
 pub struct Cuda {
     context: Arc<Context>,
-    /// The context too, as registries know it.
-    launches: Arc<dyn Finish>,
     module: Module,
     functions: Functions,
     stream: CudaStream,
@@ -59,66 +61,10 @@ struct Functions {
     apply_map: Handle,
 }
 
-// SAFETY: functions and streams are handles that the driver takes from any thread.
+// SAFETY: functions are handles that the driver takes from any thread.
 unsafe impl Send for Cuda {}
 // SAFETY: as above.
 unsafe impl Sync for Cuda {}
-
-/// A stream of the driver's: `CUstream`, or `cudaStream_t`, which is the same. Clones are the same stream.
-#[derive(Clone)]
-pub struct CudaStream(Arc<Stream>);
-
-/// A stream's handle.
-struct Stream {
-    handle: Handle,
-    /// The context that it was made in; of somebody else's stream there is none.
-    own: Option<Arc<Context>>,
-}
-
-// SAFETY: the driver takes a stream's handle from any thread.
-unsafe impl Send for Stream {}
-// SAFETY: as above.
-unsafe impl Sync for Stream {}
-
-impl CudaStream {
-    /// Somebody else's stream, such as PyTorch's `torch.cuda.current_stream().cuda_stream`. 0 is the default stream.
-    ///
-    /// # Safety
-    /// 1. It belongs to the primary context of the device that it is used with, and lives as long as this and its clones.
-    #[must_use]
-    pub unsafe fn adopt(handle: u64) -> Self {
-        let handle = std::ptr::without_provenance_mut(handle as usize);
-        Self(Arc::new(Stream { handle, own: None }))
-    }
-
-    /// A stream that waits for no other and that no other waits for, not even the default one: that is somebody else's.
-    fn new(context: &Arc<Context>) -> Result<Self, BackendError> {
-        const NON_BLOCKING: u32 = 1;
-        let mut handle = std::ptr::null_mut();
-        // SAFETY: the handle is stored in our variable.
-        context.within(|calls| unsafe { calls.stream_create(&raw mut handle, NON_BLOCKING) })?;
-        Ok(Self(Arc::new(Stream { handle, own: Some(Arc::clone(context)) })))
-    }
-
-    /// The handle.
-    #[must_use]
-    pub fn handle(&self) -> u64 {
-        self.0.handle.addr() as u64
-    }
-
-    fn raw(&self) -> Handle {
-        self.0.handle
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        if let Some(context) = &self.own {
-            // SAFETY: it was made here, and goes once; the driver lets what is on it finish.
-            let _ = context.within(|calls| unsafe { calls.stream_destroy(self.handle) });
-        }
-    }
-}
 
 impl Cuda {
     /// Opens the driver and GPU `ordinal`, and loads the kernels.
@@ -126,7 +72,15 @@ impl Cuda {
     /// # Errors
     /// Where there is no usable driver, no such GPU, or one that cannot run the kernels.
     pub fn open(ordinal: u32) -> Result<Self, Error> {
-        let context = Context::open(ordinal)?;
+        Self::open_with(&CudaDriver::open()?, ordinal)
+    }
+
+    /// The same, where the driver is open already.
+    ///
+    /// # Errors
+    /// Where there is no such GPU, or one that cannot run the kernels.
+    pub fn open_with(driver: &CudaDriver, ordinal: u32) -> Result<Self, Error> {
+        let context = Context::open(driver, ordinal)?;
         let module = Module::load(&context)?;
         let functions = Functions {
             copy_pages: module.function::<pagelift_copy_pages>(&context)?,
@@ -135,8 +89,7 @@ impl Cuda {
             apply_map: module.function::<pagelift_apply_map>(&context)?,
         };
         let stream = CudaStream::new(&context)?;
-        let launches = Arc::clone(&context) as Arc<dyn Finish>;
-        Ok(Self { context, launches, module, functions, stream })
+        Ok(Self { context, module, functions, stream })
     }
 
     /// The GPU's name.
@@ -157,7 +110,8 @@ impl Cuda {
         self.module.loading
     }
 
-    /// Waits for everything that was enqueued on the GPU in this process' primary context.
+    /// Waits for everything that was enqueued on the GPU in this process' primary context. Not while a stream of it is being
+    /// captured: CUDA forbids that, and the capture fails.
     ///
     /// # Errors
     /// [`BackendError::ContextLost`] where some of it failed.
@@ -222,6 +176,10 @@ impl Cuda {
         })
     }
 
+    const fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     fn blocks(&self, workers: Option<NonZeroU32>) -> u32 {
         workers.map_or(BLOCKS, NonZeroU32::get).min(self.context.facts().multiprocessors)
     }
@@ -249,20 +207,16 @@ impl Backend for Cuda {
         Reach::Gpu(self.context.facts().ordinal)
     }
 
-    fn in_flight(&self) -> Option<&Arc<dyn Finish>> {
-        Some(&self.launches)
+    fn in_flight<'s>(&self, stream: &'s CudaStream) -> Option<&'s Arc<dyn Finish>> {
+        Some(stream.launches())
     }
 
     fn wait(&self, stream: &CudaStream) -> Result<(), BackendError> {
-        // SAFETY: the stream lives.
-        self.context.within(|calls| unsafe { calls.stream_synchronize(stream.raw()) })
+        stream.wait()
     }
 
     fn is_capturing(&self, stream: &CudaStream) -> Result<bool, BackendError> {
-        let mut state = 0;
-        // SAFETY: the state is stored in our variable.
-        self.context.within(|calls| unsafe { calls.stream_capture_state(stream.raw(), &raw mut state) })?;
-        Ok(state != 0)
+        stream.is_capturing()
     }
 
     unsafe fn upload(
@@ -316,11 +270,5 @@ impl fmt::Debug for Cuda {
             "Cuda(GPU {}: {}, compute capability {major}.{minor}, {} multiprocessors, driver {}, kernels for {})",
             facts.ordinal, facts.name, facts.multiprocessors, facts.driver, self.module.target
         )
-    }
-}
-
-impl fmt::Debug for CudaStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CudaStream({:#x})", self.handle())
     }
 }

@@ -1,0 +1,144 @@
+//! Streams: ours, and those of engines.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::Cuda;
+use super::calls::Handle;
+use super::context::Context;
+use crate::backends::buffer::Finish;
+use crate::error::BackendError;
+
+/// A stream of the driver's: `CUstream`, or `cudaStream_t`, which is the same. Clones are the same stream.
+#[derive(Clone)]
+pub struct CudaStream {
+    stream: Arc<Stream>,
+    /// The stream too, as registries know it.
+    launches: Arc<dyn Finish>,
+}
+
+/// A stream's handle.
+struct Stream {
+    context: Arc<Context>,
+    handle: Handle,
+    /// Whether somebody else destroys it.
+    adopted: bool,
+}
+
+// SAFETY: the driver takes a stream's handle from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Cuda {
+    /// A new stream, which waits for no other and which no other waits for, not even the default one: that is somebody
+    /// else's.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn new_stream(&self) -> Result<CudaStream, BackendError> {
+        CudaStream::new(self.context())
+    }
+
+    /// Somebody else's stream, such as PyTorch's `torch.cuda.current_stream().cuda_stream`. 0 is the default stream.
+    ///
+    /// # Safety
+    /// 1. It belongs to the primary context of this GPU, and lives as long as the result, its clones, and the registries
+    ///    that are passed to launches on it.
+    #[must_use]
+    pub unsafe fn adopt_stream(&self, handle: u64) -> CudaStream {
+        let handle = std::ptr::without_provenance_mut(handle as usize);
+        CudaStream::of(Stream { context: Arc::clone(self.context()), handle, adopted: true })
+    }
+}
+
+impl CudaStream {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self, BackendError> {
+        let handle = context.new_stream()?;
+        Ok(Self::of(Stream { context: Arc::clone(context), handle, adopted: false }))
+    }
+
+    fn of(stream: Stream) -> Self {
+        let stream = Arc::new(stream);
+        Self { launches: Arc::clone(&stream) as _, stream }
+    }
+
+    /// The handle.
+    #[must_use]
+    pub fn handle(&self) -> u64 {
+        self.stream.handle.addr() as u64
+    }
+
+    /// Waits until everything on it has finished.
+    ///
+    /// # Errors
+    /// [`BackendError::ContextLost`] where some of it failed, [`BackendError::WaitsForCapture`] while it is being captured.
+    pub fn wait(&self) -> Result<(), BackendError> {
+        self.stream.wait()
+    }
+
+    /// Whether it is being captured into a graph, also where that capture has failed and was not ended yet.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub fn is_capturing(&self) -> Result<bool, BackendError> {
+        self.stream.is_capturing()
+    }
+
+    pub(super) fn raw(&self) -> Handle {
+        self.stream.handle
+    }
+
+    pub(super) fn context(&self) -> &Arc<Context> {
+        &self.stream.context
+    }
+
+    pub(super) const fn launches(&self) -> &Arc<dyn Finish> {
+        &self.launches
+    }
+}
+
+impl Stream {
+    fn is_capturing(&self) -> Result<bool, BackendError> {
+        let mut state = 0;
+        // SAFETY: the state is stored in our variable; the stream lives.
+        self.context.within(|calls| unsafe { calls.stream_capture_state(self.handle, &raw mut state) })?;
+        Ok(state != 0)
+    }
+
+    fn wait(&self) -> Result<(), BackendError> {
+        // The driver would refuse too, and spoil the capture.
+        if self.is_capturing()? {
+            return Err(BackendError::WaitsForCapture);
+        }
+        // SAFETY: the stream lives.
+        self.context.within(|calls| unsafe { calls.stream_synchronize(self.handle) })
+    }
+}
+
+impl Finish for Stream {
+    fn finish(&self) -> Result<(), BackendError> {
+        self.wait()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if !self.adopted {
+            // SAFETY: it was made here, and goes once; the driver lets what is on it finish.
+            let _ = self.context.within(|calls| unsafe { calls.stream_destroy(self.handle) });
+        }
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({:#x})", self.handle.addr())
+    }
+}
+
+impl fmt::Debug for CudaStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CudaStream({:#x})", self.handle())
+    }
+}
