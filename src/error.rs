@@ -104,6 +104,108 @@ pub enum MemoryError {
         /// `host` or `device`.
         place: &'static str,
     },
+    /// A host pool without blocks, or of blocks without bytes.
+    #[error("a host pool has {blocks} blocks of {block_bytes} bytes; both must be at least 1")]
+    EmptyPool {
+        /// Blocks asked for.
+        blocks: u32,
+        /// Bytes of each.
+        block_bytes: u64,
+    },
+    /// Chunks in which a host pool cannot be registered.
+    #[error(
+        "chunks of {chunk_bytes} bytes do not suit {blocks} blocks of {block_bytes}: a chunk holds at least one block, at most \
+         {most_bytes} bytes, and a pool has at most {most_chunks} chunks"
+    )]
+    Chunks {
+        /// Bytes of a chunk, at most.
+        chunk_bytes: u64,
+        /// Blocks of the pool.
+        blocks: u32,
+        /// Bytes of each.
+        block_bytes: u64,
+        /// The most bytes that a chunk may have.
+        most_bytes: u64,
+        /// The most chunks that a pool may have.
+        most_chunks: u64,
+    },
+    /// Chunks begin at pages of memory and end with a block, and no block ends at a page.
+    #[error(
+        "memory at {address:#x} cannot be registered in chunks of at most {chunk_bytes} bytes: no block of {block_bytes} bytes \
+         ends at a multiple of {page_bytes} there; begin at one, pad the blocks, or allow larger chunks"
+    )]
+    NoSeam {
+        /// Where the pool begins.
+        address: u64,
+        /// Bytes of a block.
+        block_bytes: u64,
+        /// Bytes of a chunk, at most.
+        chunk_bytes: u64,
+        /// What chunks begin at multiples of.
+        page_bytes: u64,
+    },
+    /// Memory of which somebody has registered a part.
+    #[error(
+        "memory {start:#x}..{end:#x} is registered in part: {part_start:#x}..{part_end:#x} is; unregister that, or choose chunks \
+         that lie inside or outside of it"
+    )]
+    PartlyRegistered {
+        /// First byte of the chunk.
+        start: u64,
+        /// One past its last.
+        end: u64,
+        /// First registered byte of it.
+        part_start: u64,
+        /// One past the last registered one from there on.
+        part_end: u64,
+    },
+    /// Memory that kernels may not write.
+    #[error("memory {start:#x}..{end:#x} is read-only; a host pool is read and written")]
+    ReadOnly {
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
+    /// Addresses at which nothing lies.
+    #[error("nothing is mapped at {start:#x}..{end:#x}")]
+    NotMapped {
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
+    /// Memory that is written back to a file on a disk, and cannot be pinned.
+    #[error(
+        "memory {start:#x}..{end:#x} is a mapping of `{file}`, which cannot be pinned; use a memfd, or a file in /dev/shm or \
+         hugetlbfs"
+    )]
+    FileBacked {
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+        /// The file.
+        file: String,
+    },
+    /// Shared memory of another size than the pool's.
+    #[error(
+        "the shared memory has {found} bytes, the pool needs {expected}; both sides give the same blocks and chunks"
+    )]
+    SharedSize {
+        /// Bytes of the pool.
+        expected: u64,
+        /// Bytes that there are.
+        found: u64,
+    },
+    /// The operating system refused a call.
+    #[error("{call} failed: {cause}")]
+    System {
+        /// The call.
+        call: &'static str,
+        /// What the system said.
+        cause: String,
+    },
 }
 
 /// A launcher that cannot take a plan.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::geometry::{Geometry, Memory, Region};
 
-use crate::backends::{Backend, Buffer, Finish, Reach};
+use crate::backends::{Backend, Buffer, Finish, HostPool, Reach};
 use crate::error::{BackendError, Error, MemoryError};
 
 /// Names one registered region.
@@ -92,6 +92,24 @@ impl Registry {
         self.by_address.insert(key);
         self.entries.push(Some(Entry { place, buffer }));
         Ok(RegionId { registry: self.id, index })
+    }
+
+    /// Takes in a host pool, all of it or nothing: a region for each of its extents, in their order.
+    ///
+    /// # Errors
+    /// As [`Registry::adopt`].
+    pub fn adopt_pool(&mut self, pool: HostPool) -> Result<Vec<RegionId>, Error> {
+        let mut regions = Vec::new();
+        for buffer in pool.into_buffers() {
+            match self.adopt(Memory::Host, buffer) {
+                Ok(region) => regions.push(region),
+                Err(error) => {
+                    regions.into_iter().try_for_each(|region| self.release(region))?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(regions)
     }
 
     /// Releases a region: frees it where it was allocated here, forgets it where it was adopted. Launchers that need
@@ -206,18 +224,6 @@ impl Registry {
             return Err(MemoryError::OutOfReach { what: what(), start, end });
         }
         Err(MemoryError::Unregistered { what: what(), place: place.name(), start, end })
-    }
-
-    /// Part of a region, where it is inside of it and within reach.
-    pub(crate) fn part(&self, id: RegionId, at: u64, length: u64, by: Reach) -> Result<Region, MemoryError> {
-        let entry = self.entry(id).ok_or(MemoryError::Released)?;
-        let (start, bytes) = (entry.buffer.region().address(), entry.buffer.region().bytes());
-        if at.checked_add(length).is_none_or(|end| end > bytes) {
-            return Err(MemoryError::Outside { at, length, bytes });
-        }
-        let part = Region::new(start.saturating_add(at), length);
-        self.check(entry.place, part, by, || "a copy".into())?;
-        Ok(part)
     }
 
     /// Which registry this is, and how often regions were released.

@@ -4,10 +4,12 @@ use std::alloc::{self, Layout};
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::geometry::{Memory, Region};
 
+use super::pool::{Pin, Pinned};
 use crate::error::{BackendError, Error, MemoryError};
 
 /// Allocations begin at multiples of this: registration works in pages, and vector moves need 16.
@@ -55,6 +57,8 @@ enum Keep {
     Adopted,
     /// Host memory that is mapped for GPUs, and unmapped when this goes.
     Mapped { _owner: Box<dyn fmt::Debug + Send + Sync> },
+    /// A piece of a host pool.
+    Pinned(Pinned),
     /// Memory of a GPU.
     Device(Box<dyn DeviceOwner>),
 }
@@ -134,6 +138,33 @@ impl Buffer {
         Self { start: Some(start), address, bytes, keep: Keep::Mapped { _owner: owner } }
     }
 
+    /// A piece of a host pool.
+    ///
+    /// # Safety
+    /// 1. It is valid for reads and writes of initialised bytes until it is dropped, and nobody else touches them but
+    ///    launches that this buffer is lent to, or as an ordering that both sides keep allows.
+    pub(crate) unsafe fn pinned(piece: Pinned) -> Self {
+        let (start, address, bytes) = (piece.start(), piece.alias(), piece.bytes());
+        let _ = start.as_ptr().expose_provenance();
+        Self { start: Some(start), address, bytes, keep: Keep::Pinned(piece) }
+    }
+
+    /// Somebody else's host memory, registered where it lies.
+    ///
+    /// # Safety
+    /// 1. As [`Buffer::adopt`].
+    /// 2. Where it is registered already, it stays so while this lives.
+    pub(crate) unsafe fn registered(
+        pin: &Arc<dyn Pin>,
+        start: NonNull<u8>,
+        bytes: usize,
+    ) -> Result<Self, Error> {
+        // SAFETY: (1, 2) are ours.
+        let piece = unsafe { Pinned::new(pin, start, bytes, None) }?;
+        // SAFETY: (1) is ours.
+        Ok(unsafe { Self::pinned(piece) })
+    }
+
     /// Device memory of a backend's.
     pub(crate) fn on_device(address: u64, bytes: usize, owner: Box<dyn DeviceOwner>) -> Self {
         Self { start: None, address, bytes, keep: Keep::Device(owner) }
@@ -170,14 +201,19 @@ impl Buffer {
 
     /// Whether kernels that reach `by` reach it.
     pub(crate) fn is_reached(&self, by: Reach) -> bool {
-        match (&self.keep, by) {
-            (Keep::Heap(..) | Keep::Adopted, Reach::Process) | (Keep::Mapped { .. }, Reach::Gpu(_)) => true,
+        let of_whom = match &self.keep {
+            Keep::Heap(..) | Keep::Adopted => Reach::Process,
+            Keep::Mapped { .. } => Reach::Mapped,
+            Keep::Pinned(piece) => piece.reach(),
+            Keep::Device(owner) => Reach::Gpu(owner.gpu()),
+        };
+        match (of_whom, by) {
+            (Reach::Mapped, Reach::Gpu(_)) => true,
             // The CPU's kernels take addresses as they are.
-            (Keep::Mapped { .. }, Reach::Process) => {
+            (Reach::Mapped, Reach::Process) => {
                 self.start.is_some_and(|start| start.as_ptr().addr() as u64 == self.address)
             }
-            (Keep::Device(owner), Reach::Gpu(gpu)) => owner.gpu() == gpu,
-            _ => false,
+            (of_whom, by) => of_whom == by,
         }
     }
 
@@ -196,7 +232,7 @@ impl Buffer {
         let range = self.range(at, from.len())?;
         match &self.keep {
             Keep::Device(owner) => owner.write(at, from)?,
-            Keep::Heap(..) | Keep::Adopted | Keep::Mapped { .. } => {
+            Keep::Heap(..) | Keep::Adopted | Keep::Mapped { .. } | Keep::Pinned(_) => {
                 if let Some(to) = self.bytes_mut().and_then(|bytes| bytes.get_mut(range)) {
                     to.copy_from_slice(from);
                 }

@@ -14,6 +14,7 @@ mod buffer;
 mod cpu;
 mod cuda;
 mod emulated;
+mod pool;
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -27,9 +28,10 @@ pub use bound::Launchable;
 pub(crate) use bound::{Bound, allocate};
 pub use buffer::{Buffer, Finish, Reach};
 pub use cpu::Cpu;
-pub use cuda::{CaptureMode, Cuda, CudaDriver, CudaEvent, CudaGraph, CudaReplay, CudaStream};
+pub use cuda::{CaptureMode, Cuda, CudaDriver, CudaGraph, CudaStream, PcieLink};
 pub use emulated::Emulated;
 pub use pagelift_device::emulation::Shape;
+pub use pool::{HostPool, HostPoolSpec, Pin, PoolProgress, SharedMemory};
 
 use crate::error::{BackendError, Error};
 
@@ -48,7 +50,7 @@ pub trait Backend: fmt::Debug {
     fn stream(&self) -> Self::Stream;
 
     /// Allocates zeroed, page-aligned memory of at least `bytes` bytes that kernels can reach: pinned and mapped memory of
-    /// the host, or memory of the device.
+    /// the host, or memory of the device. Large host pools are a [`HostPool`].
     ///
     /// # Errors
     /// Where there is no room for it.
@@ -57,6 +59,11 @@ pub trait Backend: fmt::Debug {
     /// Which memory its kernels reach.
     fn reach(&self) -> Reach {
         Reach::Process
+    }
+
+    /// How host memory becomes memory that its kernels reach; see [`HostPool`].
+    fn pin(&self) -> Arc<dyn Pin> {
+        Arc::new(pool::Process)
     }
 
     /// What waits for the launches on a stream, where these may still run when the call has returned.
@@ -167,6 +174,10 @@ impl<B: Backend + ?Sized> Backend for &B {
 
     fn reach(&self) -> Reach {
         (**self).reach()
+    }
+
+    fn pin(&self) -> Arc<dyn Pin> {
+        (**self).pin()
     }
 
     fn in_flight<'s>(&self, stream: &'s Self::Stream) -> Option<&'s Arc<dyn Finish>> {

@@ -1,10 +1,10 @@
 //! The backends that the laws are held against.
 
 use std::num::NonZeroU32;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Kernel, Reach, Shape};
+use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Kernel, Pin, Reach, Shape};
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
 
@@ -111,6 +111,10 @@ impl Backend for Waiting {
 
     fn reach(&self) -> Reach {
         self.0.reach()
+    }
+
+    fn pin(&self) -> Arc<dyn Pin> {
+        self.0.pin()
     }
 
     fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {

@@ -19,6 +19,7 @@ mod gpu;
 mod image;
 mod mirror;
 mod page_map;
+mod pools;
 mod refusals;
 mod restore;
 mod rng;

@@ -38,6 +38,10 @@ pub(super) struct Facts {
     pub memory: u64,
     /// As the driver says it: 13000 for 13.0.
     pub driver: u32,
+    /// Where it is on the PCI bus: `0000:1B:00.0`.
+    pub bus: String,
+    /// Tells it from every other GPU.
+    pub uuid: [u8; 16],
 }
 
 /// `CU_DEVICE_ATTRIBUTE_…`.
@@ -191,17 +195,19 @@ impl Facts {
             Ok::<_, BackendError>(value.unsigned_abs())
         };
         let mut name: [c_char; 128] = [0; 128];
+        let mut bus: [c_char; 32] = [0; 32];
+        let mut uuid = [0; 16];
         let mut memory = 0;
         let mut driver = 0;
-        // SAFETY: each call stores into our variable, the name as many bytes as it is told.
+        // SAFETY: each call stores into our variable, the texts as many bytes as they are told.
         unsafe {
             calls.device_name(name.as_mut_ptr(), 127, device)?;
+            calls.device_bus(bus.as_mut_ptr(), 31, device)?;
+            calls.device_uuid(&raw mut uuid, device)?;
             calls.device_memory(&raw mut memory, device)?;
             calls.driver_version(&raw mut driver)?;
         }
-        let name: Vec<u8> =
-            name.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
-        let name = String::from_utf8_lossy(&name).into_owned();
+        let (name, bus) = (words(&name), words(&bus));
         let capability = (attribute(CAPABILITY_MAJOR)?, attribute(CAPABILITY_MINOR)?);
         if capability < (8, 0) {
             let needs = "compute capability 8.0 or later";
@@ -217,6 +223,15 @@ impl Facts {
             multiprocessors: attribute(MULTIPROCESSORS)?,
             memory: memory as u64,
             driver: driver.unsigned_abs(),
+            bus,
+            uuid,
         })
     }
+}
+
+/// A text that ends in a zero.
+fn words(text: &[c_char]) -> String {
+    let bytes: Vec<u8> =
+        text.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }

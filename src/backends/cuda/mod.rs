@@ -2,14 +2,11 @@
 
 mod calls;
 mod context;
-mod copies;
 mod driver;
-mod empty;
-mod event;
 mod graph;
+mod link;
 mod memory;
 mod module;
-mod replay;
 mod stream;
 
 use std::ffi::c_void;
@@ -23,6 +20,7 @@ use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_ro
 use pagelift_planner::geometry::Memory;
 
 use super::buffer::{Buffer, Finish, Reach};
+use super::pool::Pin;
 use super::{Backend, Kernel};
 use crate::error::{BackendError, Error, MemoryError};
 use calls::Handle;
@@ -30,9 +28,8 @@ use context::Context;
 use module::Module;
 
 pub use driver::CudaDriver;
-pub use event::CudaEvent;
 pub use graph::{CaptureMode, CudaGraph};
-pub use replay::CudaReplay;
+pub use link::PcieLink;
 pub use stream::CudaStream;
 
 /// Threads of a block: all that a multiprocessor has room for at the kernels' 64 registers.
@@ -104,23 +101,37 @@ impl Cuda {
         &self.context.facts().name
     }
 
+    /// Where the GPU is on the PCI bus: `0000:1B:00.0`.
+    #[must_use]
+    pub fn bus(&self) -> &str {
+        &self.context.facts().bus
+    }
+
+    /// What tells the GPU from every other one, as `nvidia-smi -L` writes it: `GPU-` and 32 hexadecimal digits in groups.
+    #[must_use]
+    pub fn uuid(&self) -> String {
+        let digits: String = self.context.facts().uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let group = |range| digits.get(range).unwrap_or_default();
+        format!("GPU-{}-{}-{}-{}-{}", group(0..8), group(8..12), group(12..16), group(16..20), group(20..32))
+    }
+
+    /// The PCIe link that the GPU is at, where the system tells.
+    #[must_use]
+    pub fn link(&self) -> Option<PcieLink> {
+        PcieLink::of_device(self.bus())
+    }
+
+    /// The NUMA node that the GPU is at, where there are several and the system tells. Memory of a
+    /// [`HostPool`](super::HostPool) comes to lie there.
+    #[must_use]
+    pub fn node(&self) -> Option<u32> {
+        self.pin().node()
+    }
+
     /// Bytes of memory that the GPU has.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.context.facts().memory
-    }
-
-    /// Its multiprocessors.
-    #[must_use]
-    pub fn multiprocessors(&self) -> u32 {
-        self.context.facts().multiprocessors
-    }
-
-    /// The driver's version of CUDA, major and minor.
-    #[must_use]
-    pub fn driver(&self) -> (u32, u32) {
-        let driver = self.context.facts().driver;
-        (driver / 1000, driver % 1000 / 10)
     }
 
     /// How long the driver took to compile and load the kernels.
@@ -138,17 +149,19 @@ impl Cuda {
         Ok(self.context.synchronize()?)
     }
 
-    /// Pins and maps host memory that somebody else made, until the buffer is dropped. It must not be registered yet.
+    /// Pins and maps host memory that somebody else made, until the buffer is dropped. Where it is registered already, it is
+    /// left alone. Hundreds of gigabytes are registered in chunks, as a [`HostPool`](super::HostPool).
     ///
     /// # Safety
     /// 1. As [`Buffer::adopt`].
+    /// 2. Where it is registered already, it stays so while the buffer lives.
     ///
     /// # Errors
-    /// Where `start` is null, or the driver refuses the memory.
+    /// Where `start` is null, a part of it is registered, or the driver refuses the memory.
     pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> Result<Buffer, Error> {
         let start = NonNull::new(start).ok_or(MemoryError::Null)?;
-        // SAFETY: (1) is ours.
-        unsafe { memory::registered(&self.context, start, bytes) }
+        // SAFETY: (1, 2) are ours.
+        unsafe { Buffer::registered(&self.pin(), start, bytes) }
     }
 
     /// Takes in memory of this GPU that somebody else made and will free, such as a PyTorch tensor's.
@@ -224,6 +237,10 @@ impl Backend for Cuda {
 
     fn reach(&self) -> Reach {
         Reach::Gpu(self.context.facts().ordinal)
+    }
+
+    fn pin(&self) -> Arc<dyn Pin> {
+        Arc::clone(&self.context) as _
     }
 
     fn in_flight<'s>(&self, stream: &'s CudaStream) -> Option<&'s Arc<dyn Finish>> {

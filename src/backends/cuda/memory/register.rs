@@ -1,0 +1,92 @@
+//! Host memory that the driver pins and maps where it lies.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+
+use crate::backends::Reach;
+use crate::backends::cuda::context::Context;
+use crate::backends::pool::{Pin, node};
+use crate::error::BackendError;
+
+/// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
+const PORTABLE_MAPPED: u32 = 1 | 2;
+
+/// `CU_POINTER_ATTRIBUTE_…`.
+const MEMORY_TYPE: c_int = 2;
+const IS_MANAGED: c_int = 8;
+const RANGE_START: c_int = 11;
+const RANGE_BYTES: c_int = 12;
+/// `CU_MEMORYTYPE_HOST`.
+const HOST: u32 = 1;
+
+/// What is asked about address by address, where the driver tells no range.
+const PAGE: usize = 4096;
+
+impl Pin for Context {
+    /// Of every GPU: registrations are portable.
+    fn reach(&self) -> Reach {
+        Reach::Mapped
+    }
+
+    fn node(&self) -> Option<u32> {
+        node::of_device(&self.facts().bus)
+    }
+
+    unsafe fn register(&self, start: NonNull<u8>, bytes: usize) -> Result<(), BackendError> {
+        // SAFETY: the memory is valid (1).
+        self.unrestricted(|calls| unsafe {
+            calls.host_register(start.as_ptr().cast(), bytes, PORTABLE_MAPPED)
+        })
+    }
+
+    unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), BackendError> {
+        // SAFETY: it was registered (1), and nothing uses it any more (2).
+        self.unrestricted(|calls| unsafe { calls.host_unregister(start.as_ptr().cast()) })
+    }
+
+    fn alias(&self, start: NonNull<u8>) -> Result<u64, BackendError> {
+        alias(self, start)
+    }
+
+    fn registered(&self, at: usize, end: usize) -> Result<Option<usize>, BackendError> {
+        let mut reached = at;
+        while reached < end {
+            match self.known(reached)? {
+                // A range that the driver tells is one registration, and it ends there.
+                Some(Some(known_end)) if reached == at => return Ok(Some(known_end.min(end))),
+                Some(_) => reached = (reached / PAGE + 1).saturating_mul(PAGE),
+                None => break,
+            }
+        }
+        Ok((reached > at).then(|| reached.min(end)))
+    }
+}
+
+impl Context {
+    /// Whether host memory at an address is pinned, and where its range ends as far as the driver tells that. The call says
+    /// of unknown addresses that they are unknown, and leaves no error behind.
+    fn known(&self, at: usize) -> Result<Option<Option<usize>>, BackendError> {
+        let (mut kind, mut managed, mut start, mut bytes) = (0_u32, 0_u32, 0_usize, 0_usize);
+        let mut keys = [MEMORY_TYPE, IS_MANAGED, RANGE_START, RANGE_BYTES];
+        let mut values: [*mut c_void; 4] = [
+            (&raw mut kind).cast(),
+            (&raw mut managed).cast(),
+            (&raw mut start).cast(),
+            (&raw mut bytes).cast(),
+        ];
+        // SAFETY: there are four attributes, and each value has its attribute's size; only the address itself is looked at.
+        self.within(|calls| unsafe {
+            calls.pointer_attributes(4, keys.as_mut_ptr(), values.as_mut_ptr(), at as u64)
+        })?;
+        let end = start.checked_add(bytes).filter(|end| (start..*end).contains(&at));
+        Ok((kind == HOST && managed == 0).then_some(end))
+    }
+}
+
+/// Where the device sees mapped host memory: it is asked for, never assumed.
+pub fn alias(context: &Context, start: NonNull<u8>) -> Result<u64, BackendError> {
+    let mut address = 0;
+    // SAFETY: the address is stored in our variable; the memory is mapped.
+    context.within(|calls| unsafe { calls.host_address(&raw mut address, start.as_ptr().cast(), 0) })?;
+    Ok(address)
+}
