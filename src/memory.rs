@@ -226,6 +226,18 @@ impl Registry {
         Err(MemoryError::Unregistered { what: what(), place: place.name(), start, end })
     }
 
+    /// Part of a region, where it is inside of it and within reach.
+    pub(crate) fn part(&self, id: RegionId, at: u64, length: u64, by: Reach) -> Result<Region, MemoryError> {
+        let entry = self.entry(id).ok_or(MemoryError::Released)?;
+        let (start, bytes) = (entry.buffer.region().address(), entry.buffer.region().bytes());
+        if at.checked_add(length).is_none_or(|end| end > bytes) {
+            return Err(MemoryError::Outside { at, length, bytes });
+        }
+        let part = Region::new(start.saturating_add(at), length);
+        self.check(entry.place, part, by, || "a copy".into())?;
+        Ok(part)
+    }
+
     /// Which registry this is, and how often regions were released.
     pub(crate) const fn stamp(&self) -> (u64, u64) {
         (self.id, self.version)

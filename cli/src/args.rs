@@ -1,13 +1,16 @@
 //! The command line.
 
+use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use pagelift::backends::Choice;
 use pagelift::plan::TailRows;
 
+use crate::bench::Figure;
 use crate::manifest::Memory;
 
 /// Restores imported KV-cache pages, and proves every byte.
@@ -35,6 +38,8 @@ pub enum Command {
     Digest(Digest),
     /// Gather blocks, and rows by index lists, of the manifest's pools, and verify every byte of them.
     Gather(Gather),
+    /// Measure the kernels beside what one would do without them: medians, by multiprocessor budget.
+    Bench(Bench),
     /// List the layouts that a manifest may name, or describe one.
     Layouts(Layouts),
     /// Say what this build and this machine can do, and what to do next.
@@ -114,6 +119,52 @@ pub struct Gather {
     pub json: bool,
 }
 
+/// Arguments of `bench`.
+#[derive(Debug, ClapArgs)]
+pub struct Bench {
+    /// Measure these figures only.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "FIGURES")]
+    pub only: Vec<Figure>,
+    /// Measure with so many multiprocessors of a GPU, or threads of a CPU: numbers, and `all`.
+    #[arg(long, value_delimiter = ',', value_name = "BUDGETS", default_value = "1,2,4,8,16,32,all")]
+    pub budgets: Vec<Budget>,
+    /// Runs that each median is of.
+    #[arg(long, default_value_t = 21, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_REPEATS))]
+    pub repeats: u32,
+    /// Do small works, to try the command out: their figures mean nothing.
+    #[arg(long)]
+    pub small: bool,
+    /// What runs the kernels.
+    #[arg(long, value_enum, default_value_t = Backend::Auto)]
+    pub backend: Backend,
+    /// What the random bytes and pages follow from.
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
+    pub seed: u64,
+    /// Print one JSON object instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How many multiprocessors a launch may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// So many.
+    Workers(NonZeroU32),
+    /// All that there are.
+    All,
+}
+
+impl FromStr for Budget {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "all" => Ok(Self::All),
+            number => number.parse().map(Self::Workers).map_err(|_| "expected a number from 1, or `all`"),
+        }
+    }
+}
+
 /// Where blocks and rows come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Source {
@@ -188,13 +239,15 @@ pub struct Man {
 }
 
 /// Commands that have a manual page.
-pub const COMMANDS: [&str; 8] =
-    ["restore", "plan", "digest", "gather", "layouts", "doctor", "completions", "man"];
+pub const COMMANDS: [&str; 9] =
+    ["restore", "plan", "digest", "gather", "bench", "layouts", "doctor", "completions", "man"];
 
 /// The most tokens that are generated: each has a step or a part of one, and rows of its own.
 const MOST_TOKENS: u64 = 1 << 20;
 /// The most blocks, or rows, that are gathered.
 const MOST_GATHERED: u64 = 1 << 20;
+/// The most runs of a median.
+const MOST_REPEATS: u64 = 10_000;
 /// The largest seed: every reader of JSON holds it exactly.
 const MOST_SEED: u64 = (1 << 53) - 1;
 

@@ -8,6 +8,7 @@
 //! | `plan`, `picture` | what would an import do, and what does that look like? |
 //! | `gather` | are blocks and rows gathered as an independent loop does it? |
 //! | `digest` | do both sides hold the same rows? |
+//! | `bench` | how fast are the kernels, beside what one would do without them? |
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
 //! | `shell` | what do a shell's completion and a manual page say? |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod bench;
 mod digest;
 mod doctor;
 mod gather;
@@ -45,6 +47,7 @@ pub fn main() -> ExitCode {
         Command::Restore(command) => restore::command(command),
         Command::Digest(command) => digest::command(command),
         Command::Gather(command) => gather::command(command),
+        Command::Bench(command) => bench::command(command),
         Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),

@@ -26,6 +26,11 @@ impl Progress {
         self.bar(what, count, "{msg:>10} {wide_bar} {pos} of {len}, {eta} left")
     }
 
+    /// A note that something goes on, of unknown length.
+    pub fn waiting(self, what: &'static str) -> Bar {
+        self.bar(what, 0, "{spinner} {msg}")
+    }
+
     fn bar(self, what: &'static str, length: u64, template: &str) -> Bar {
         let target = if self.visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(length), target).with_message(what);

@@ -55,12 +55,20 @@ fn every_field_is_documented_and_every_documented_field_is_there() {
     }
     run(&["gather", &hybrid]);
     run(&["digest", &hybrid]);
+    let bench =
+        run(&["bench", "--backend", "cpu", "--small", "--only", "a", "--budgets", "1", "--repeats", "1"]);
+    for figure in bench["figures"].as_array().unwrap() {
+        assert_eq!(keys(figure), documented["bench"][1]);
+        for way in figure["ways"].as_array().unwrap() {
+            assert_eq!(keys(way), documented["bench"][2]);
+        }
+    }
     let layouts = run(&["layouts"]);
     for layout in layouts["layouts"].as_array().unwrap() {
         assert_eq!(keys(layout), documented["layouts"][1]);
     }
     run(&["doctor", &hybrid]);
-    assert_eq!(documented.len(), 6);
+    assert_eq!(documented.len(), 7);
 }
 
 /// Items of lists have the fields that the text beside the list names.

@@ -227,10 +227,7 @@ impl<B: Backend> Bound<B> {
         memory: &mut Registry,
         workers: Option<NonZeroU32>,
     ) -> Result<(), Error> {
-        self.check_registry(memory)?;
-        for array in &self.arrays {
-            check_array(memory, *array, self.backend.reach())?;
-        }
+        self.check_launch(memory)?;
         let workers = workers.or_else(|| self.backend.suited(self.bytes?));
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
@@ -239,10 +236,22 @@ impl<B: Backend> Bound<B> {
         // see to it that no two workers write it at once. (3) Launches of this progress word come through `&mut self`,
         // one after the other.
         unsafe { self.backend.launch(stream, workers, P::kernel(self.addresses)) }?;
+        self.note_launch(stream, memory);
+        Ok(())
+    }
+
+    /// Refuses a launch whose pools or arrays are not registered any more.
+    pub fn check_launch(&mut self, memory: &Registry) -> Result<(), Error> {
+        self.check_registry(memory)?;
+        let by = self.backend.reach();
+        Ok(self.arrays.iter().try_for_each(|array| check_array(memory, *array, by))?)
+    }
+
+    /// Tells the registry of a launch that may still run.
+    pub fn note_launch(&self, stream: &B::Stream, memory: &mut Registry) {
         if let Some(launches) = self.backend.in_flight(stream) {
             memory.launched(launches);
         }
-        Ok(())
     }
 
     /// Refuses another registry, and one that has lost a pool.

@@ -185,6 +185,19 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         self.stream = stream.clone();
     }
 
+    /// The stream that it uses.
+    pub(crate) const fn stream(&self) -> &B::Stream {
+        &self.stream
+    }
+
+    /// Checks as a launch does, before a replay of a graph that this launcher was recorded into, and notes it in the
+    /// registry.
+    pub(crate) fn replays(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        self.bound.check_launch(memory)?;
+        self.bound.note_launch(&self.stream, memory);
+        Ok(())
+    }
+
     /// What became of a ticket.
     #[must_use]
     pub fn state(&self, ticket: Ticket) -> TicketState {

@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
-mod bundle;
+mod device_bundle;
 mod fuzz;
 mod hash;
 mod process;
@@ -37,8 +37,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Run random plans by the CPU's kernels, and compare every byte with a reference.
     Soak(soak::Args),
-    /// Make a folder with all tests that need a GPU, for a machine without Rust.
-    Bundle(bundle::Args),
+    /// Make a folder with all tests that need a GPU and the bench, for a machine without Rust.
+    DeviceBundle(device_bundle::Args),
     /// Build the kernels' PTX, or check what is committed.
     Ptx(ptx::Args),
     /// Install test-only tools (NVIDIA's ptxas, from PyPI) under the target folder.
@@ -62,7 +62,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Bench(args) => bench::main(&workspace, &args),
         Task::Fuzz(args) => fuzz::main(&workspace, &args),
         Task::Soak(args) => soak::main(&workspace, &args),
-        Task::Bundle(args) => bundle::main(&workspace, &args),
+        Task::DeviceBundle(args) => device_bundle::main(&workspace, &args),
         Task::Ptx(args) => ptx::main(&workspace, &args),
         Task::Tools => tools::install(&workspace).map(|()| ExitCode::SUCCESS),
     }

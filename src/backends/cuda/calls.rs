@@ -14,7 +14,7 @@ use crate::error::BackendError;
 
 /// A device's number, `CUdevice`.
 pub(super) type Ordinal = c_int;
-/// An opaque handle: `CUcontext`, `CUmodule`, `CUfunction`, `CUstream`, `CUgraph`, `CUgraphExec`.
+/// An opaque handle: `CUcontext`, `CUmodule`, `CUfunction`, `CUstream`, `CUevent`, `CUgraph`, `CUgraphExec`.
 pub(super) type Handle = *mut c_void;
 /// A device address, `CUdeviceptr`.
 pub(super) type Address = u64;
@@ -165,12 +165,20 @@ calls! {
     );
     copy_to_device = "cuMemcpyHtoDAsync_v2"(to: Address, from: *const c_void, bytes: usize, stream: Handle);
     copy_to_host = "cuMemcpyDtoHAsync_v2"(to: *mut c_void, from: Address, bytes: usize, stream: Handle);
+    copy = "cuMemcpyAsync"(to: Address, from: Address, bytes: usize, stream: Handle);
     fill = "cuMemsetD8Async"(to: Address, value: u8, bytes: usize, stream: Handle);
     stream_create = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
     stream_destroy = "cuStreamDestroy_v2"(stream: Handle);
     stream_synchronize = "cuStreamSynchronize"(stream: Handle);
     exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut c_int);
     stream_capture_state = "cuStreamIsCapturing"(stream: Handle, state: *mut c_int);
+    stream_wait = "cuStreamWaitEvent"(stream: Handle, event: Handle, flags: c_uint);
+    event_create = "cuEventCreate"(event: *mut Handle, flags: c_uint);
+    event_destroy = "cuEventDestroy_v2"(event: Handle);
+    event_record = "cuEventRecord"(event: Handle, stream: Handle);
+    event_query = "cuEventQuery"(event: Handle);
+    event_synchronize = "cuEventSynchronize"(event: Handle);
+    event_elapsed = "cuEventElapsedTime"(milliseconds: *mut f32, from: Handle, to: Handle);
     begin_capture = "cuStreamBeginCapture_v2"(stream: Handle, mode: c_int);
     end_capture = "cuStreamEndCapture"(stream: Handle, graph: *mut Handle);
     instantiate = "cuGraphInstantiateWithFlags"(executable: *mut Handle, graph: Handle, flags: u64);

@@ -2,11 +2,15 @@
 
 mod calls;
 mod context;
+mod copies;
 mod driver;
+mod empty;
+mod event;
 mod graph;
 mod link;
 mod memory;
 mod module;
+mod replay;
 mod stream;
 
 use std::ffi::c_void;
@@ -28,8 +32,10 @@ use context::Context;
 use module::Module;
 
 pub use driver::CudaDriver;
+pub use event::CudaEvent;
 pub use graph::{CaptureMode, CudaGraph};
 pub use link::PcieLink;
+pub use replay::CudaReplay;
 pub use stream::CudaStream;
 
 /// Threads of a block: all that a multiprocessor has room for at the kernels' 64 registers.
@@ -132,6 +138,19 @@ impl Cuda {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.context.facts().memory
+    }
+
+    /// Its multiprocessors.
+    #[must_use]
+    pub fn multiprocessors(&self) -> u32 {
+        self.context.facts().multiprocessors
+    }
+
+    /// The driver's version of CUDA, major and minor.
+    #[must_use]
+    pub fn driver(&self) -> (u32, u32) {
+        let driver = self.context.facts().driver;
+        (driver / 1000, driver % 1000 / 10)
     }
 
     /// How long the driver took to compile and load the kernels.

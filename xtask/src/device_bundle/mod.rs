@@ -23,18 +23,20 @@ const SCRIPT: &str = include_str!("run.sh");
 pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let folder = &args.folder;
     fs::create_dir(folder).with_context(|| format!("could not make {}", folder.display()))?;
-    let laws = built(workspace, &["test", "--no-run", "--package", "pagelift", "--test", "laws"], "laws")?;
-    let program = built(workspace, &["build", "--package", "pagelift-cli"], "pagelift")?;
+    let commit = process::ask(
+        Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(workspace.root()),
+    );
+    let commit = commit.map_or_else(|_| "unknown".to_owned(), |answer| answer.stdout);
+    let built = |words: &[&str], target| built(workspace.cargo(), &commit, words, target);
+    let laws = built(&["test", "--no-run", "--package", "pagelift", "--test", "laws"], "laws")?;
+    let program = built(&["build", "--package", "pagelift-cli"], "pagelift")?;
     for (from, name) in [(laws, "laws"), (program, "pagelift")] {
         let to = folder.join(name);
         fs::copy(&from, &to).with_context(|| format!("could not copy {}", from.display()))?;
         process::run(Command::new("strip").arg(&to))?;
     }
     copy_manifests(&workspace.root().join("manifests"), &folder.join("manifests"))?;
-    let commit = process::ask(
-        Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(workspace.root()),
-    );
-    fs::write(folder.join("commit"), commit.map_or_else(|_| "unknown".to_owned(), |answer| answer.stdout))?;
+    fs::write(folder.join("commit"), &commit)?;
     let script = folder.join("run.sh");
     fs::write(&script, SCRIPT)?;
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
@@ -45,9 +47,10 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds something in release, and asks cargo where it lies.
-fn built(workspace: &Workspace, words: &[&str], target: &str) -> Result<PathBuf> {
-    let mut cargo = workspace.cargo();
+/// Builds something of a commit in release, and asks cargo where it lies.
+fn built(mut cargo: Command, commit: &str, words: &[&str], target: &str) -> Result<PathBuf> {
+    // `pagelift bench` says it with its figures.
+    let cargo = cargo.env("PAGELIFT_COMMIT", commit.trim());
     let said =
         process::read(cargo.args(words).args(["--release", "--message-format", "json-render-diagnostics"]))?;
     let of_target = |line: &str| {

@@ -1,0 +1,139 @@
+//! From memory, a geometry and a plan to a work: the ways of doing it, by multiprocessor budget and without the kernel.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use pagelift::backends::Launchable;
+use pagelift::geometry::{Geometry, Memory};
+use pagelift::launcher::{Launcher, LauncherOptions};
+use pagelift::layout::PagedLayout;
+use pagelift::memory::RegionId;
+
+use super::BenchError;
+use super::bars::KERNEL;
+use super::bed::{Bed, Move, Pages, Pool};
+use super::measure::{Way, Work};
+use super::rig::Rig;
+
+/// What figures are asked for with.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Multiprocessors, ascending.
+    pub budgets: Vec<NonZeroU32>,
+    /// What all randomness follows from.
+    pub seed: u64,
+    /// Whether works are small.
+    pub small: bool,
+}
+
+impl Asked {
+    /// A number of layers, requests or rows; fewer where works are small.
+    pub fn count(&self, full: u32) -> u32 {
+        if self.small { full.div_ceil(16) } else { full }
+    }
+}
+
+/// A work in the making.
+pub struct Draft<'r, B> {
+    pub rig: &'r B,
+    pub bed: Bed,
+    pub asked: Asked,
+}
+
+/// What a work moves, besides its plan.
+pub struct Moved {
+    /// From memory to memory.
+    pub from: Memory,
+    pub to: Memory,
+    pub moves: Vec<Move>,
+    /// Arrays that the launch reads.
+    pub arrays: Vec<(RegionId, Vec<u8>)>,
+}
+
+impl<'r, B: Rig> Draft<'r, B> {
+    pub fn new(rig: &'r B, asked: &Asked) -> Self {
+        Self { rig, bed: Bed::new(asked.seed), asked: asked.clone() }
+    }
+
+    /// Allocates a pool.
+    pub fn pool(&mut self, name: &str, pages: Pages) -> Result<Pool, BenchError> {
+        self.bed.pool(self.rig, name, pages)
+    }
+
+    /// Finishes the geometry.
+    pub fn geometry(&mut self) -> Result<Arc<Geometry>, BenchError> {
+        Ok(Arc::new(std::mem::take(&mut self.bed.builder).build()?))
+    }
+
+    /// The work of what one plan does, against a contiguous copy of as many bytes.
+    pub fn work<P: Launchable + 'r>(
+        mut self,
+        moved: &Moved,
+        plan: impl FnMut() -> Result<P, BenchError>,
+    ) -> Result<Work<'r>, BenchError> {
+        let bytes = moved.moves.iter().map(|one| one.bytes).sum();
+        let mut scratch = |place| self.bed.allocate(self.rig, place, bytes);
+        let (from, to) = (scratch(moved.from)?, scratch(moved.to)?);
+        self.bed.fill(&moved.moves)?;
+        for (array, bytes) in &moved.arrays {
+            self.bed.memory.write(*array, 0, bytes)?;
+        }
+        let run = self.rig.contiguous(from, to, bytes);
+        let first = Way { name: "contiguous copy", budget: None, run, verified: false };
+        let ways = self.kernels(first, plan)?;
+        Ok(Work { bed: self.bed, ways, bytes, fragments: fragments(&moved.moves) })
+    }
+
+    /// A way, and the kernel with each budget after it.
+    pub fn kernels<P: Launchable + 'r>(
+        &mut self,
+        first: Way<'r>,
+        mut plan: impl FnMut() -> Result<P, BenchError>,
+    ) -> Result<Vec<Way<'r>>, BenchError> {
+        let mut ways = vec![first];
+        for budget in &self.asked.budgets {
+            let mut plan = plan()?;
+            let options =
+                LauncherOptions { workers: Some(*budget), repeat: true, ..LauncherOptions::default() };
+            let mut launcher = Launcher::bind(self.rig, &self.bed.memory, &mut plan, options)?;
+            launcher.stage(&self.bed.memory, &mut plan)?;
+            let run = self.rig.repeated(launcher, &mut self.bed.memory)?;
+            ways.push(Way { name: KERNEL, budget: Some(budget.get()), run, verified: true });
+        }
+        Ok(ways)
+    }
+}
+
+/// How many pieces there are that lie together on both sides.
+fn fragments(moves: &[Move]) -> u64 {
+    let joins = |pair: &[Move]| matches!(pair, [one, next] if one.from.plus(one.bytes) == next.from && one.to.plus(one.bytes) == next.to);
+    (moves.len() - moves.windows(2).filter(|pair| joins(pair)).count()) as u64
+}
+
+/// One side of a copy: pages of a pool, as a layout has them.
+#[derive(Clone, Copy)]
+pub struct Rows<'a> {
+    pub pool: &'a Pool,
+    pub layout: &'a PagedLayout,
+    pub block: u32,
+    pub row: u32,
+}
+
+/// Rows that must come from one page to another, in each of these layers.
+pub fn rows(layers: u32, from: Rows<'_>, to: Rows<'_>, count: u32) -> Vec<Move> {
+    let mut moves = Vec::new();
+    for layer in 0..layers {
+        let ends = [from, to].map(|end| end.pool.page(layer, end.block));
+        for (source, target) in from.layout.segments().iter().zip(to.layout.segments()) {
+            for row in 0..count {
+                let at = |stride: u32, first: u32| u64::from(stride) * u64::from(first + row);
+                moves.push(Move {
+                    from: ends[0].plus(source.offset() + at(source.row_stride(), from.row)),
+                    to: ends[1].plus(target.offset() + at(target.row_stride(), to.row)),
+                    bytes: u64::from(source.row_bytes()),
+                });
+            }
+        }
+    }
+    moves
+}

@@ -1,0 +1,96 @@
+//! The table of figures: what each measures, and what it must show on an H200.
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use super::bars::At::{Best, Exactly, UpTo};
+use super::bars::Bar::{self, PerByte, Share, Within};
+use super::draft::Asked;
+use super::measure::Work;
+use super::rig::Rig;
+use super::{BenchError, pages, rows};
+
+/// The figures, by letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Figure {
+    /// One tail, host to GPU.
+    A,
+    /// One import of two groups.
+    B,
+    /// 64 imports in one launch.
+    C,
+    /// Rows gathered by an index list.
+    D,
+    /// Rows mirrored, GPU to host.
+    E,
+    /// Pages rearranged on the GPU.
+    F,
+    /// Recurrent states.
+    G,
+    /// An empty table.
+    H,
+}
+
+impl Figure {
+    /// Its letter.
+    pub fn letter(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// Makes a work in memory of its own.
+type Build<B> = for<'r> fn(&'r B, &Asked) -> Result<Work<'r>, BenchError>;
+
+/// One work of a figure.
+pub struct Case<B> {
+    pub figure: Figure,
+    /// In words; no two have the same.
+    pub name: &'static str,
+    /// What it must show.
+    pub bars: &'static [Bar],
+    pub build: Build<B>,
+}
+
+/// The rows that other rows are compared with.
+const ROWS_1024: &str = "8192 rows of 1,024 B by an index list, host to GPU";
+
+/// All works.
+pub fn cases<B: Rig>() -> Vec<Case<B>> {
+    use Figure::{A, B as Import, C, D, E, F, G, H};
+    let case = |figure, name, bars, build| Case { figure, name, bars, build };
+    let row = |name, build| case(D, name, &[PerByte(Best, ROWS_1024, 1.5)], build);
+    vec![
+        case(
+            A,
+            "61 pages of 147,456 B, host to GPU",
+            &[Share(Exactly(4), 0.89), Share(Exactly(2), 0.86), Share(Exactly(1), 0.70)],
+            pages::tail,
+        ),
+        case(
+            Import,
+            "a V3.2 import: 61 latent and 61 split indexer pages",
+            &[Share(UpTo(4), 0.85)],
+            pages::import,
+        ),
+        case(Import, "the same, into pages with padded rows", &[Share(UpTo(4), 0.80)], pages::import_padded),
+        case(Import, "the same, exactly 37 rows", &[Share(UpTo(4), 0.80)], pages::import_exact),
+        case(C, "64 V3.2 imports of two groups", &[Share(UpTo(4), 0.88)], pages::many_imports),
+        case(D, ROWS_1024, &[Share(Best, 0.88), Share(Exactly(4), 0.80)], rows::gather::<B, 1024>),
+        row("8192 rows of 656 B", rows::gather::<B, 656>),
+        row("8192 rows of 640 B", rows::gather::<B, 640>),
+        row("8192 rows of 576 B", rows::gather::<B, 576>),
+        case(D, "8192 rows of 132 B", &[], rows::gather::<B, 132>),
+        case(
+            E,
+            "a row of 1,152 B of 64 requests and 61 layers, GPU to host",
+            &[Share(UpTo(4), 0.85)],
+            rows::mirror,
+        ),
+        case(E, "the same, and the indexer's 128 + 4 B", &[], rows::mirror_with_indexer),
+        case(F, "512 pages of 147,456 B rearranged on the GPU", &[Share(Best, 0.85)], pages::regroup),
+        case(G, "gated-delta-net states of 16 requests and 36 layers", &[Share(UpTo(2), 0.88)], pages::gdn),
+        case(G, "Mamba2 states of 16 requests and 24 layers", &[Share(UpTo(2), 0.88)], pages::mamba2),
+        case(H, "an empty table", &[Within(Exactly(4), 2.0)], pages::nothing),
+    ]
+}

@@ -1,0 +1,141 @@
+//! `pagelift bench`: how fast the kernels are, beside what one would do without them.
+//!
+//! | file | question |
+//! |---|---|
+//! | `figures` | what is measured, and what must it show? |
+//! | `pages`, `rows` | what memory, geometry and plan has each work? |
+//! | `draft`, `bed` | how is a work made, and what must it have written? |
+//! | `rig` | how is a launch repeated and timed on a backend? |
+//! | `measure` | what do runs that take turns come to? |
+//! | `bars` | is that enough? |
+//! | `report` | how is it said? |
+
+mod bars;
+mod bed;
+mod draft;
+mod figures;
+mod measure;
+mod pages;
+mod report;
+mod rig;
+mod rows;
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use pagelift::backends::{Engine, open};
+use thiserror::Error;
+
+use crate::args::{self, Budget};
+use crate::progress::Progress;
+use crate::restore::RestoreError;
+use crate::{Failure, exit, say};
+use draft::Asked;
+pub use figures::Figure;
+use figures::{Case, cases};
+use report::{Measurement, Report};
+use rig::Rig;
+
+/// Why a run ended early.
+#[derive(Debug, Error)]
+pub enum BenchError {
+    /// A step of the library failed.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// A copy did not do what it must.
+    #[error("{way}: byte {offset} of a pool is not what it must be; the time that this takes means nothing")]
+    WrongByte { way: String, offset: usize },
+}
+
+impl BenchError {
+    /// The same error, saying more closely where it happened.
+    fn of(self, place: &str) -> Self {
+        match self {
+            Self::WrongByte { way, offset } if way.is_empty() => {
+                Self::WrongByte { way: place.into(), offset }
+            }
+            Self::WrongByte { way, offset } => Self::WrongByte { way: format!("{place}, {way}"), offset },
+            other => other,
+        }
+    }
+}
+
+impl<E: Into<pagelift::Error>> From<E> for BenchError {
+    fn from(error: E) -> Self {
+        Self::Restore(RestoreError::Pagelift(error.into()))
+    }
+}
+
+impl From<BenchError> for Failure {
+    fn from(error: BenchError) -> Self {
+        match error {
+            BenchError::Restore(error) => error.into(),
+            error => Self { message: error.to_string(), code: exit::FAILED },
+        }
+    }
+}
+
+/// `pagelift bench`.
+pub fn command(args: &args::Bench) -> Result<(), Failure> {
+    let opened = open(args.backend.into()).map_err(RestoreError::from)?;
+    let mut report = match &opened.engine {
+        Engine::Cpu(cpu) => run(cpu, args),
+        Engine::Cuda(gpu) => run(gpu, args),
+    }?;
+    report.backend_reason = opened.reason;
+    if args.json { say::json(&report) } else { report.print_end() }
+}
+
+/// Measures what is asked for on a backend.
+fn run<B: Rig>(rig: &B, args: &args::Bench) -> Result<Report, Failure> {
+    let machine = rig.machine();
+    let budgets: BTreeSet<NonZeroU32> =
+        args.budgets.iter().filter_map(|budget| within(*budget, machine.workers)).collect();
+    let asked = Asked { budgets: budgets.into_iter().collect(), seed: args.seed, small: args.small };
+    let mut report = Report::new(rig.name(), machine, args);
+    let progress = Progress::new(args.json);
+    if !args.json {
+        report.print_start()?;
+    }
+    let chosen = |case: &Case<B>| args.only.is_empty() || args.only.contains(&case.figure);
+    for case in cases::<B>().into_iter().filter(chosen) {
+        let measured = one(rig, &case, &asked, args.repeats, progress);
+        let measured = measured.map_err(|error| error.of(case.name))?;
+        let measurement = report.add(&case, measured, asked.small);
+        if !args.json {
+            measurement.print()?;
+        }
+    }
+    Ok(report)
+}
+
+/// A budget in workers of this machine, where it has as many.
+fn within(budget: Budget, workers: u32) -> Option<NonZeroU32> {
+    match budget {
+        Budget::All => NonZeroU32::new(workers),
+        Budget::Workers(number) => Some(number).filter(|number| number.get() <= workers),
+    }
+}
+
+/// Measures one work.
+fn one<B: Rig>(
+    rig: &B,
+    case: &Case<B>,
+    asked: &Asked,
+    repeats: u32,
+    progress: Progress,
+) -> Result<Measurement, BenchError> {
+    let preparing = progress.waiting(case.name);
+    let mut work = (case.build)(rig, asked)?;
+    drop(preparing);
+    let bar = progress.steps("measure", measure::rounds(repeats) * work.ways.len() as u64);
+    let ways = measure::measure(rig, &mut work, repeats, &bar)?;
+    Ok(Measurement {
+        figure: case.figure,
+        work: case.name,
+        bytes: work.bytes,
+        fragments: work.fragments,
+        ways,
+        bars: Vec::new(),
+    })
+}

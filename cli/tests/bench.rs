@@ -1,0 +1,55 @@
+//! `bench` on the CPU, in small: every work is done, and proved, by every way.
+
+#![allow(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
+
+mod support;
+
+use support::{json, pagelift};
+
+const SMALL: [&str; 7] = ["bench", "--backend", "cpu", "--small", "--repeats", "2", "--budgets"];
+
+#[test]
+fn every_work_is_measured_by_every_way() {
+    let report = json(&[&SMALL[..], &["1,all", "--json"]].concat());
+    let figures = report["figures"].as_array().unwrap();
+    let letters: Vec<&str> = figures.iter().map(|one| one["figure"].as_str().unwrap()).collect();
+    assert_eq!(letters.join(""), "abbbcdddddeefggh");
+    let workers = report["machine"]["workers"].as_u64().unwrap();
+    for figure in figures {
+        let ways = figure["ways"].as_array().unwrap();
+        let budgets = ways.iter().filter(|way| way["way"] == "kernel").map(|way| way["budget"].as_u64());
+        let expected = if workers == 1 { vec![Some(1)] } else { vec![Some(1), Some(workers)] };
+        assert_eq!(budgets.collect::<Vec<_>>(), expected, "{figure}");
+        assert_eq!(ways[0]["ratio"], 1.0);
+        for way in ways {
+            let [p10, median, p90] =
+                ["p10", "median", "p90"].map(|at| way["microseconds"][at].as_f64().unwrap());
+            assert!(p10 <= median && median <= p90, "{way}");
+            let moves = figure["bytes"].as_u64().unwrap() > 0;
+            assert_eq!(way["gigabytes_per_second"].is_number(), moves, "{way}");
+        }
+        // A processor has no bars to meet.
+        assert_eq!(figure["bars"].as_array().unwrap().len(), 0);
+    }
+    // 4 layers of 128 rows; 4 layers of 64 rows in two groups; 512 rows.
+    let bytes = |index: usize| figures[index]["bytes"].as_u64().unwrap();
+    assert_eq!([bytes(0), bytes(1), bytes(5)], [4 * 128 * 1152, 4 * 64 * (656 + 132), 512 * 1024]);
+    let fragments = |index: usize| figures[index]["fragments"].as_u64().unwrap();
+    assert_eq!([fragments(0), fragments(1), fragments(2)], [4, 8, 4 * 3 * 64]);
+}
+
+#[test]
+fn figures_and_budgets_are_chosen() {
+    let output = pagelift(&[&SMALL[..], &["1", "--only", "h,f"]].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    let headings: Vec<&str> = text.lines().filter(|line| line.contains(" piece")).collect();
+    assert!(
+        matches!(headings[..], [f, h] if f.starts_with("f  512") && h.starts_with("h  an empty")),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    for (option, value) in [("--budgets", "0"), ("--budgets", "x"), ("--only", "z"), ("--repeats", "0")] {
+        assert_eq!(pagelift(&["bench", option, value]).status.code(), Some(2), "{option} {value}");
+    }
+}
