@@ -5,7 +5,9 @@ use std::sync::Arc;
 use pagelift_planner::error::PlanError;
 use pagelift_planner::geometry::GroupKind;
 use pagelift_planner::id::{HostBlockId, PageId};
-use pagelift_planner::plan::{DeviceToDevice, DeviceToHost, HostToDevice, PagePlan, Plan as _, PlanCapacity};
+use pagelift_planner::plan::{
+    CopyRun, DeviceToDevice, DeviceToHost, HostToDevice, PagePlan, Plan as _, PlanCapacity,
+};
 use pagelift_planner::quantity::Rows;
 
 use crate::decode::{self, Move};
@@ -365,7 +367,13 @@ impl<'w, D: Calls> Session<'w, D> {
         assert_eq!((header.units, header.jobs as usize), (self.plan.units(), self.plan.jobs()));
         assert!(self.fits(&header), "more than the plan has room for");
         let found = decode::checked_moves(&self.world.geometry, &table);
-        assert_eq!(found, decode::merged(self.moves.clone()), "after {:?}", self.accepted.last());
+        let expected = decode::merged(self.moves.clone());
+        assert_eq!(found, expected, "after {:?}", self.accepted.last());
+        // The same, as runs for copy engines: as they come, and joined.
+        let mut runs: Vec<CopyRun> = self.plan.copies().collect();
+        assert_eq!(decode::merged(spelled(&runs)), expected, "after {:?}", self.accepted.last());
+        CopyRun::join(&mut runs);
+        assert_eq!(decode::merged(spelled(&runs)), expected, "after {:?}", self.accepted.last());
     }
 
     fn fits(&self, header: &decode::Header) -> bool {
@@ -391,6 +399,12 @@ impl<'w, D: Calls> Session<'w, D> {
             self.claims.add(&effect).unwrap();
         }
     }
+}
+
+/// Each row of runs.
+fn spelled(runs: &[CopyRun]) -> Vec<Move> {
+    let rows = runs.iter().flat_map(|run| run.each());
+    rows.map(|row| Move { to: row.destination, from: row.source, bytes: row.bytes }).collect()
 }
 
 /// Lifts an import over as many plans as small budgets need, and compares the sum with the model.

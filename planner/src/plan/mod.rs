@@ -44,6 +44,7 @@
 
 mod binding;
 mod claims;
+mod copies;
 mod digest;
 mod direction;
 mod gather;
@@ -65,6 +66,7 @@ pub(crate) use claims::{Claim, Conflict, Use};
 pub(crate) use prepared::Prepared;
 
 pub use binding::{Queries, RowBinding, SlotWidth};
+pub use copies::CopyRun;
 pub use digest::{DigestNumber, DigestPlan};
 pub use direction::{DeviceToDevice, DeviceToHost, Direction, HostToDevice};
 pub use jobs::PlanCapacity;
