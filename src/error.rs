@@ -387,6 +387,9 @@ pub enum BackendError {
         /// The work.
         what: &'static str,
     },
+    /// A driver that takes copies one by one only.
+    #[error("the driver has no batches of copies, which came with CUDA 12.8; ask for each copy")]
+    NoBatches,
     /// Recording on a stream that is not being captured.
     #[error("the stream is not being captured; begin a capture, or launch")]
     NotCapturing,

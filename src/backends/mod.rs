@@ -28,7 +28,10 @@ pub use bound::Launchable;
 pub(crate) use bound::{Bound, allocate};
 pub use buffer::{Buffer, Finish, Reach};
 pub use cpu::Cpu;
-pub use cuda::{CaptureMode, Cuda, CudaDriver, CudaEvent, CudaGraph, CudaReplay, CudaStream, PcieLink};
+pub use cuda::{
+    CaptureMode, CopyCalls, CopyEngine, CopyGraph, Cuda, CudaDriver, CudaEvent, CudaGraph, CudaReplay,
+    CudaStream, PcieLink, Transfer,
+};
 pub use emulated::Emulated;
 pub use pagelift_device::emulation::Shape;
 pub use pool::{HostPool, HostPoolSpec, Pin, PoolProgress, SharedMemory};

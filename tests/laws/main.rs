@@ -13,6 +13,7 @@
 mod adopted;
 mod backends;
 mod checkpoint;
+mod copies;
 mod digest;
 mod faults;
 mod gpu;
@@ -69,6 +70,12 @@ macro_rules! laws {
                 #[$when]
                 fn checkpoints_are_whole(seed: u64, size in 1_u32..6) {
                     crate::checkpoint::law::<$subject>(seed, size);
+                }
+
+                #[test]
+                #[$when]
+                fn a_plan_spelled_out_is_what_its_launch_does(seed: u64, size in 1_u32..6) {
+                    crate::copies::law::<$subject>(seed, size);
                 }
 
                 #[test]

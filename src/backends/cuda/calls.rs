@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use libloading::Library;
 
+use super::batch::Batch;
 use crate::error::BackendError;
 
 /// A device's number, `CUdevice`.
@@ -60,7 +61,7 @@ impl Symbols<'_> {
     ///
     /// # Safety
     /// 1. `F` is a pointer to functions of the signature that the symbol has.
-    unsafe fn function<F: Copy>(&self, symbol: &str) -> Result<F, BackendError> {
+    pub unsafe fn function<F: Copy>(&self, symbol: &str) -> Result<F, BackendError> {
         const { assert!(size_of::<F>() == size_of::<NonNull<c_void>>()) };
         let found = self.find(symbol).ok_or_else(|| lacks(&[symbol]))?;
         // SAFETY: both are pointers of one size, and the function is an `F` (1).
@@ -80,6 +81,8 @@ macro_rules! calls {
             $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
             /// `cuGetErrorName` and `cuGetErrorString`.
             words: [Words; 2],
+            /// Where the driver has it.
+            batch: Option<Batch>,
             // What the pointers point into: it has to stay.
             _library: Option<Library>,
         }
@@ -105,6 +108,7 @@ macro_rules! calls {
                     Self {
                         $($name: symbols.function::<unsafe extern "C" fn($($type),*) -> c_int>($symbol)?,)*
                         words: [symbols.function("cuGetErrorName")?, symbols.function("cuGetErrorString")?],
+                        batch: Batch::find(&symbols),
                         _library: match symbols {
                             Symbols::Library(library) => Some(library),
                             Symbols::Given(_) => None,
@@ -166,6 +170,10 @@ calls! {
     copy_to_device = "cuMemcpyHtoDAsync_v2"(to: Address, from: *const c_void, bytes: usize, stream: Handle);
     copy_to_host = "cuMemcpyDtoHAsync_v2"(to: *mut c_void, from: Address, bytes: usize, stream: Handle);
     copy = "cuMemcpyAsync"(to: Address, from: Address, bytes: usize, stream: Handle);
+    copy_rows = "cuMemcpy2DAsync_v2"(copy: *const RowsCopy, stream: Handle);
+    fill_rows = "cuMemsetD2D8Async"(
+        to: Address, pitch: usize, value: u8, bytes: usize, rows: usize, stream: Handle,
+    );
     fill = "cuMemsetD8Async"(to: Address, value: u8, bytes: usize, stream: Handle);
     stream_create = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
     stream_destroy = "cuStreamDestroy_v2"(stream: Handle);
@@ -187,12 +195,54 @@ calls! {
     graph_destroy = "cuGraphDestroy"(graph: Handle);
 }
 
+/// `CUDA_MEMCPY2D`: rows at equal distances.
+#[repr(C)]
+pub(super) struct RowsCopy {
+    from: RowsEnd,
+    to: RowsEnd,
+    bytes: usize,
+    rows: usize,
+}
+
+/// One end of a [`RowsCopy`].
+#[repr(C)]
+struct RowsEnd {
+    first_byte: usize,
+    first_row: usize,
+    kind: c_int,
+    host: *const c_void,
+    address: Address,
+    array: Handle,
+    pitch: usize,
+}
+
+impl RowsCopy {
+    /// `rows` rows of `bytes` bytes, from and to an address with the bytes from one row to the next.
+    pub const fn new(from: (Address, usize), to: (Address, usize), bytes: usize, rows: usize) -> Self {
+        Self { from: RowsEnd::new(from), to: RowsEnd::new(to), bytes, rows }
+    }
+}
+
+impl RowsEnd {
+    const fn new((address, pitch): (Address, usize)) -> Self {
+        /// `CU_MEMORYTYPE_UNIFIED`: the address says which memory it is of.
+        const UNIFIED: c_int = 4;
+        let (host, array) = (std::ptr::null(), std::ptr::null_mut());
+        Self { first_byte: 0, first_row: 0, kind: UNIFIED, host, address, array, pitch }
+    }
+}
+
 /// Codes after which a context can do nothing any more: its memory and its functions are gone with it.
 const FATAL: [c_int; 13] = [4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719];
 
 impl Calls {
+    /// The batch call, where the driver has it.
+    pub const fn batch(&self) -> Option<Batch> {
+        self.batch
+    }
+
     /// The error of a call.
-    fn failure(&self, call: &'static str, code: c_int) -> BackendError {
+    pub fn failure(&self, call: &'static str, code: c_int) -> BackendError {
         let [name, text] = self.words.map(|ask| {
             let mut text: *const c_char = std::ptr::null();
             // SAFETY: the call stores a pointer to a text that is never freed, or null.

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::batch::Batch;
 use super::calls::{Calls, Handle, Ordinal};
 use super::driver::CudaDriver;
 use crate::error::BackendError;
@@ -74,6 +75,11 @@ impl Context {
 
     pub fn facts(&self) -> &Facts {
         &self.facts
+    }
+
+    /// The driver's call for many copies, where it has one.
+    pub fn batch(&self) -> Option<Batch> {
+        self.driver.calls().batch()
     }
 
     /// Whether a fault has taken the context.

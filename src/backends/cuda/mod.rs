@@ -1,5 +1,6 @@
 //! The kernels on an NVIDIA GPU.
 
+mod batch;
 mod calls;
 mod context;
 mod copies;
@@ -31,6 +32,7 @@ use calls::Handle;
 use context::Context;
 use module::Module;
 
+pub use copies::{CopyCalls, CopyEngine, CopyGraph, Transfer};
 pub use driver::CudaDriver;
 pub use event::CudaEvent;
 pub use graph::{CaptureMode, CudaGraph};

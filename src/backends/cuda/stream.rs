@@ -85,6 +85,11 @@ impl CudaStream {
         self.stream.is_capturing()
     }
 
+    /// Whether it is the default stream, of the context or of a thread.
+    pub(super) fn is_default(&self) -> bool {
+        self.handle() <= 2
+    }
+
     pub(super) fn raw(&self) -> Handle {
         self.stream.handle
     }

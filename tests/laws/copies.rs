@@ -1,0 +1,344 @@
+//! Plans as plain copies: spelled out they are what a launch does, and copy engines do that too.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use pagelift::Error;
+use pagelift::backends::{Backend as _, CaptureMode, CopyCalls, Cuda, CudaStream, Transfer};
+use pagelift::error::{BackendError, MemoryError};
+use pagelift::geometry::Memory;
+use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
+use pagelift::memory::Registry;
+use pagelift::plan::{CopyRun, RestorePlan};
+
+use crate::backends::{Subject, gpu};
+use crate::image::Image;
+use crate::restore::{Prompt, ROOM};
+use crate::rng::Rng;
+use crate::world::World;
+
+/// A random plan of lifts, and what it must make of the world's memory.
+fn random_plan(rng: &mut Rng, world: &World) -> (RestorePlan, Image) {
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let mut expected = world.image();
+    let mut free = world.free_ids(rng);
+    for _ in 0..rng.below(4) {
+        let Some(prompt) = Prompt::random(rng, world, &mut free) else { break };
+        prompt.lift(world, &mut plan);
+        prompt.expect(world, &mut expected);
+    }
+    (plan, expected)
+}
+
+/// The runs of a plan, carried out one by one, leave behind what its launch does.
+pub fn law<S: Subject>(seed: u64, size: u32) {
+    let mut rng = Rng(seed);
+    let backend = S::backend(rng.next());
+    let mut world = World::random(&mut rng, size, &backend);
+    let (mut plan, _) = random_plan(&mut rng, &world);
+    let mut runs: Vec<CopyRun> = plan.copies().collect();
+    if rng.once_in(2) {
+        CopyRun::join(&mut runs);
+    }
+    let mut expected = world.image();
+    for row in rng.order(runs.len() as u32).into_iter().flat_map(|index| runs[index as usize].each()) {
+        expected.copy(row.source, row.destination, row.bytes as u32);
+    }
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
+    launcher.stage(&world.memory, &mut plan).unwrap();
+    launcher.launch(&mut world.memory).unwrap();
+    world.assert_is(&expected);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn copy_engines_do_what_a_launch_does() {
+    let ways =
+        if gpu().batches_copies() { vec![CopyCalls::Each, CopyCalls::Batch] } else { vec![CopyCalls::Each] };
+    for seed in 0..48 {
+        let mut rng = Rng(seed);
+        let mut world = World::random(&mut rng, 4, gpu());
+        let mut engine = gpu().copy_engine();
+        for calls in ways.iter().copied().cycle().take(4) {
+            world.fill(&mut rng);
+            let (plan, expected) = random_plan(&mut rng, &world);
+            let done = engine.copy(&mut world.memory, &plan, calls).unwrap();
+            if rng.once_in(2) {
+                done.wait().unwrap();
+                assert!(done.is_passed().unwrap());
+            }
+            // Without waiting: reading does.
+            world.assert_is(&expected);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_graph_of_copies_copies_its_plan_in_each_replay() {
+    for seed in 0..12 {
+        let mut rng = Rng(seed);
+        let mut world = World::random(&mut rng, 4, gpu());
+        let (plan, _) = random_plan(&mut rng, &world);
+        let mut graph = gpu().copy_engine().graph(&mut world.memory, &plan).unwrap();
+        for _ in 0..2 {
+            world.fill(&mut rng);
+            let mut expected = world.image();
+            for row in plan.copies().flat_map(CopyRun::each) {
+                expected.copy(row.source, row.destination, row.bytes as u32);
+            }
+            graph.replay(&mut world.memory).unwrap();
+            world.assert_is(&expected);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn case_18_a_batch_is_refused_before_a_capture_could_lose_it() {
+    let mut rng = Rng(1);
+    let mut world = World::small(gpu());
+    let prompt = Prompt::simple(3, &[0], 0, pagelift::plan::TailRows::Whole);
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    prompt.lift(&world, &mut plan);
+    world.fill(&mut rng);
+    let before = world.image();
+    let mut engine = gpu().copy_engine();
+    let stream = gpu().stream();
+    let (mut graph, refused) = gpu()
+        .capture(&stream, CaptureMode::ThreadLocal, || {
+            let memory = &mut world.memory;
+            // SAFETY: (1, 2) nothing is recorded.
+            let recorded = unsafe { engine.record(memory, &plan, CopyCalls::Batch) };
+            let copied =
+                [CopyCalls::Each, CopyCalls::Batch].map(|calls| engine.copy(memory, &plan, calls).map(drop));
+            Ok([recorded].into_iter().chain(copied).collect::<Vec<_>>())
+        })
+        .unwrap();
+    for result in refused {
+        let error = result.unwrap_err();
+        assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
+    }
+    graph.replay(&stream).unwrap();
+    gpu().synchronize().unwrap();
+    world.assert_is(&before);
+    // SAFETY: (1, 2) nothing is recorded.
+    let error = unsafe { engine.record(&mut world.memory, &plan, CopyCalls::Each) }.unwrap_err();
+    assert!(matches!(error, Error::Backend(BackendError::NotCapturing)), "{error}");
+}
+
+/// What the driver does when nobody refuses: on one H200, error 900, a capture that goes on, and a graph without the copy.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn case_18_the_driver_captures_a_batch_or_says_that_it_cannot() {
+    let Some(driver) = Driver::open() else {
+        println!("this driver has no batches of copies");
+        return;
+    };
+    let mut memory = Registry::new();
+    let [from, to] = [Memory::Host, Memory::Device].map(|place| memory.allocate(gpu(), place, 4096).unwrap());
+    memory.write(from, 0, &[7; 4096]).unwrap();
+    memory.write(to, 0, &[1; 4096]).unwrap();
+    let [source, destination] = [from, to].map(|id| memory.region(id).unwrap().address());
+    let stream = gpu().new_stream().unwrap();
+    let captured = gpu()
+        .capture(&stream, CaptureMode::ThreadLocal, || Ok(driver.batch(destination, source, 4096, &stream)));
+    let mut bytes = [0; 4096];
+    match captured {
+        Ok((mut graph, code)) => {
+            graph.replay(&stream).unwrap();
+            stream.wait().unwrap();
+            memory.read(to, 0, &mut bytes).unwrap();
+            println!("cuMemcpyBatchAsync under capture: {code}; the graph's copy arrived: {}", bytes[0] == 7);
+            // It copies, or it says that it does not.
+            assert!(if code == 0 { bytes == [7; 4096] } else { code == 900 && bytes == [1; 4096] }, "{code}");
+        }
+        Err(error) => println!("cuMemcpyBatchAsync under capture spoils the capture: {error}"),
+    }
+    assert_eq!(driver.batch(destination, source, 4096, &stream), 0);
+    stream.wait().unwrap();
+    memory.read(to, 0, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 4096]);
+}
+
+/// The driver's own call, without the library in between.
+struct Driver {
+    library: libloading::Library,
+    context: *mut c_void,
+}
+
+impl Driver {
+    fn open() -> Option<Self> {
+        type Retain = unsafe extern "C" fn(*mut *mut c_void, i32) -> i32;
+        let mut context = std::ptr::null_mut();
+        // SAFETY: the library is the driver's, which is loaded already, and the call has this signature.
+        let library = unsafe {
+            let library = libloading::Library::new("libcuda.so.1").unwrap();
+            assert_eq!(library.get::<Retain>(b"cuDevicePrimaryCtxRetain").unwrap()(&raw mut context, 0), 0);
+            library
+        };
+        // It is never released: the process ends soon.
+        let driver = Self { library, context };
+        (driver.has(b"cuMemcpyBatchAsync_v2") || driver.has(b"cuMemcpyBatchAsync")).then_some(driver)
+    }
+
+    fn has(&self, symbol: &[u8]) -> bool {
+        // SAFETY: the symbol is not called.
+        unsafe { self.library.get::<*const c_void>(symbol) }.is_ok()
+    }
+
+    /// One copy as a batch; returns what the call does.
+    fn batch(&self, to: u64, from: u64, bytes: usize, stream: &CudaStream) -> i32 {
+        type One = *const u64;
+        type Words = *const [i32; 6];
+        type Second =
+            unsafe extern "C" fn(One, One, *const usize, usize, Words, *const usize, usize, u64) -> i32;
+        type First = unsafe extern "C" fn(
+            One,
+            One,
+            *const usize,
+            usize,
+            Words,
+            *const usize,
+            usize,
+            *mut usize,
+            u64,
+        ) -> i32;
+        type Push = unsafe extern "C" fn(*mut c_void) -> i32;
+        type Pop = unsafe extern "C" fn(*mut *mut c_void) -> i32;
+        let (attributes, index, mut failed) = ([1, 0, 0, 0, 0, 0], 0, 0);
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: the calls have these signatures, both addresses are of memory that the GPU reaches and that lives until
+        // the stream was waited for, and the lists have one entry.
+        unsafe {
+            assert_eq!(self.library.get::<Push>(b"cuCtxPushCurrent_v2").unwrap()(self.context), 0);
+            let code = match self.library.get::<Second>(b"cuMemcpyBatchAsync_v2") {
+                Ok(call) => call(&to, &from, &bytes, 1, &attributes, &index, 1, stream.handle()),
+                Err(_) => {
+                    let call = self.library.get::<First>(b"cuMemcpyBatchAsync").unwrap();
+                    call(&to, &from, &bytes, 1, &attributes, &index, 1, &raw mut failed, stream.handle())
+                }
+            };
+            assert_eq!(self.library.get::<Pop>(b"cuCtxPopCurrent_v2").unwrap()(&raw mut popped), 0);
+            code
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn large_pieces_are_left_to_copy_engines() {
+    use pagelift::geometry::*;
+    use pagelift::layout::{StateLayout, StatePart};
+    let plan = |bytes: u32| {
+        let mut builder = GeometryBuilder::new();
+        let layout = StateLayout::new(&[StatePart::new("state", bytes)], None).unwrap();
+        let mut side = |name, place, at: u64| {
+            let pool = PoolSpec::new(name, place, 1, &[Region::new(at, bytes.into())]);
+            Some(SideSpec::packed(builder.pool(pool).unwrap(), &[at], &[0], bytes.into(), layout.clone()))
+        };
+        let (host, device) = (side("host", Memory::Host, 1 << 30), side("device", Memory::Device, 1 << 31));
+        let landing = Landing::Host;
+        let spec = GroupSpec::<State> {
+            name: "state".into(),
+            layers: 1,
+            landing,
+            lift: StateLift::State,
+            host,
+            device,
+        };
+        let key = builder.group(spec).unwrap();
+        let geometry = Arc::new(builder.build().unwrap());
+        let mut plan = RestorePlan::new(Arc::clone(&geometry), ROOM).unwrap();
+        let route = geometry.lift_route(key).unwrap();
+        plan.gather(route, &[pagelift::id::HostBlockId::new(0)], &[pagelift::id::PageId::new(0)]).unwrap();
+        plan
+    };
+    let chosen = |bytes| Transfer::Auto.chosen(gpu(), &gpu().stream(), &plan(bytes)).unwrap();
+    let calls = if gpu().batches_copies() { CopyCalls::Batch } else { CopyCalls::Each };
+    assert_eq!([chosen(1 << 19), chosen(1 << 20)], [Transfer::Kernel, Transfer::Copies(calls)]);
+    let stream = gpu().new_stream().unwrap();
+    let large = plan(1 << 20);
+    let captured = || Ok(Transfer::Auto.chosen(gpu(), &stream, &large)?);
+    assert_eq!(gpu().capture(&stream, CaptureMode::ThreadLocal, captured).unwrap().1, Transfer::Kernel);
+    let one = Transfer::Copies(CopyCalls::Each);
+    assert_eq!(one.chosen(gpu(), &gpu().stream(), &plan(1)).unwrap(), one);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn bytes_are_copied_between_regions_and_not_past_them() {
+    let mut memory = Registry::new();
+    let [host, device] =
+        [Memory::Host, Memory::Device].map(|place| memory.allocate(gpu(), place, 4096).unwrap());
+    let content: Vec<u8> = (0..4096).map(|index| (index % 251) as u8).collect();
+    memory.write(host, 0, &content).unwrap();
+    let stream = gpu().stream();
+    let mut copy = |from, to, bytes| gpu().copy(&stream, &mut memory, from, to, bytes);
+    for (from, to, bytes) in
+        [((host, 1), (device, 0), 4096), ((host, 0), (device, 4000), 97), ((device, 4097), (host, 0), 0)]
+    {
+        let error = copy(from, to, bytes).unwrap_err();
+        assert!(matches!(error, Error::Memory(MemoryError::Outside { .. })), "{error}");
+    }
+    copy((host, 100), (device, 7), 50).unwrap();
+    copy((device, 7), (host, 4000), 50).unwrap();
+    assert_eq!(memory.bytes(host).unwrap()[4000..4050], content[100..150]);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn events_time_streams_and_join_the_branches_of_a_capture() {
+    let mut rng = Rng(5);
+    let mut world = World::random(&mut rng, 4, gpu());
+    let (mut plan, expected) = random_plan(&mut rng, &world);
+    let (main, branch) = (gpu().stream(), gpu().new_stream().unwrap());
+    let mut launcher = Launcher::bind(gpu(), &world.memory, &mut plan, LauncherOptions::default()).unwrap();
+    let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
+    launcher.set_stream(&branch);
+    let [fork, join, begun, done] = [(); 4].map(|()| gpu().event().unwrap());
+    let memory = &mut world.memory;
+    let body = || {
+        fork.record(&main)?;
+        branch.wait_for(&fork)?;
+        // SAFETY: (1) the graph goes first; (2, 3) it is replayed once, and waited for.
+        unsafe { launcher.record(memory) }?;
+        join.record(&branch)?;
+        Ok(main.wait_for(&join)?)
+    };
+    let (mut graph, ()) = gpu().capture(&main, CaptureMode::ThreadLocal, body).unwrap();
+    begun.record(&main).unwrap();
+    graph.replay(&main).unwrap();
+    done.record(&main).unwrap();
+    assert!(done.elapsed_since(&begun).unwrap() > std::time::Duration::ZERO && begun.is_passed().unwrap());
+    assert_eq!(launcher.state(ticket), TicketState::Done(Report::default()));
+    world.assert_is(&expected);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_launcher_in_a_graph_of_its_own_takes_plan_after_plan() {
+    let mut rng = Rng(6);
+    let mut world = World::random(&mut rng, 4, gpu());
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let launcher: Launcher<&Cuda, RestorePlan> =
+        Launcher::bind(gpu(), &world.memory, &mut plan, LauncherOptions::default()).unwrap();
+    let mut replay = gpu().record(launcher, &mut world.memory).unwrap();
+    for _ in 0..6 {
+        world.fill(&mut rng);
+        let (mut plan, expected) = random_plan(&mut rng, &world);
+        let ticket = replay.stage(&world.memory, &mut plan).unwrap();
+        assert_eq!(replay.state(ticket), TicketState::Pending);
+        replay.replay(&mut world.memory).unwrap();
+        if rng.once_in(2) {
+            replay.wait().unwrap();
+            assert_eq!(replay.state(ticket), TicketState::Done(Report::default()));
+        }
+        world.assert_is(&expected);
+    }
+    let id = world.regions[0];
+    world.memory.release(id).unwrap();
+    let error = replay.replay(&mut world.memory).unwrap_err();
+    assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
+    replay.wait().unwrap();
+}
