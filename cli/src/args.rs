@@ -40,6 +40,8 @@ pub enum Command {
     Gather(Gather),
     /// Measure the kernels beside what one would do without them: medians, by multiprocessor budget.
     Bench(Bench),
+    /// Measure how few multiprocessors are as good as more, for each direction, and keep it for this GPU and link.
+    Calibrate(Calibrate),
     /// List the layouts that a manifest may name, or describe one.
     Layouts(Layouts),
     /// Say what this build and this machine can do, and what to do next.
@@ -199,6 +201,20 @@ pub struct Plan {
     pub json: bool,
 }
 
+/// Arguments of `calibrate`.
+#[derive(Debug, ClapArgs)]
+pub struct Calibrate {
+    /// The GPU, as the driver numbers them.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub gpu: u32,
+    /// Measure again what was measured before.
+    #[arg(long)]
+    pub force: bool,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `layouts`.
 #[derive(Debug, ClapArgs)]
 pub struct Layouts {
@@ -239,8 +255,8 @@ pub struct Man {
 }
 
 /// Commands that have a manual page.
-pub const COMMANDS: [&str; 9] =
-    ["restore", "plan", "digest", "gather", "bench", "layouts", "doctor", "completions", "man"];
+pub const COMMANDS: [&str; 10] =
+    ["restore", "plan", "digest", "gather", "bench", "calibrate", "layouts", "doctor", "completions", "man"];
 
 /// The most tokens that are generated: each has a step or a part of one, and rows of its own.
 const MOST_TOKENS: u64 = 1 << 20;

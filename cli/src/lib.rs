@@ -9,6 +9,7 @@
 //! | `gather` | are blocks and rows gathered as an independent loop does it? |
 //! | `digest` | do both sides hold the same rows? |
 //! | `bench` | how fast are the kernels, beside what one would do without them? |
+//! | `calibrate` | how few multiprocessors are as good as more? |
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
 //! | `shell` | what do a shell's completion and a manual page say? |
@@ -18,6 +19,7 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod digest;
 mod doctor;
 mod gather;
@@ -48,6 +50,7 @@ pub fn main() -> ExitCode {
         Command::Digest(command) => digest::command(command),
         Command::Gather(command) => gather::command(command),
         Command::Bench(command) => bench::command(command),
+        Command::Calibrate(command) => calibrate::command(command),
         Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),

@@ -14,7 +14,7 @@ use pagelift_planner::plan::{DigestPlan, Direction, PagePlan, Plan, RowPlan, Sta
 use pagelift_planner::quantity::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
-use super::{Backend, Buffer, Kernel, Reach};
+use super::{Backend, Buffer, Kernel, Pieces, Reach, Work};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;
 
@@ -43,12 +43,22 @@ pub trait Launchable: Plan {
     #[doc(hidden)]
     const REPEATABLE: bool = true;
 
+    /// From which memory to which it copies, if it does.
+    #[doc(hidden)]
+    const WAY: Option<(Memory, Memory)>;
+
+    /// In what pieces.
+    #[doc(hidden)]
+    const PIECES: Pieces = Pieces::Pages;
+
     /// The kernel of this kind of plan, for tables at these addresses.
     #[doc(hidden)]
     fn kernel(at: Addresses) -> Kernel;
 }
 
 impl<D: Direction> Launchable for PagePlan<D> {
+    const WAY: Option<(Memory, Memory)> = Some((D::SOURCE, D::DESTINATION));
+
     fn kernel(at: Addresses) -> Kernel {
         let Addresses { table, routes, segments, bases, progress, .. } = at;
         Kernel::CopyPages(abi::PagesArgs { table, routes, segments, bases, progress })
@@ -56,6 +66,9 @@ impl<D: Direction> Launchable for PagePlan<D> {
 }
 
 impl<D: Direction> Launchable for RowPlan<D> {
+    const WAY: Option<(Memory, Memory)> = Some((D::SOURCE, D::DESTINATION));
+    const PIECES: Pieces = Pieces::Rows;
+
     fn changes_maps(&self) -> bool {
         !self.page_map().pending().is_empty()
     }
@@ -68,6 +81,7 @@ impl<D: Direction> Launchable for RowPlan<D> {
 
 impl Launchable for DigestPlan {
     const REPEATABLE: bool = false;
+    const WAY: Option<(Memory, Memory)> = None;
 
     fn kernel(at: Addresses) -> Kernel {
         let Addresses { table, routes, segments, bases, progress, sums: digests, .. } = at;
@@ -228,7 +242,8 @@ impl<B: Backend> Bound<B> {
         workers: Option<NonZeroU32>,
     ) -> Result<(), Error> {
         self.check_launch(memory)?;
-        let workers = workers.or_else(|| self.backend.suited(self.bytes?));
+        let work = Work { way: P::WAY, pieces: P::PIECES, bytes: self.bytes };
+        let workers = workers.or_else(|| self.backend.suited(work));
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
         // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another

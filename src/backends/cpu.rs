@@ -11,7 +11,7 @@ use pagelift_planner::quantity::Bytes;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::{Backend, Buffer, Kernel};
+use super::{Backend, Buffer, Kernel, Work};
 use crate::error::{BackendError, Error};
 
 /// Warps for each thread: units are of uneven size, and a thread that is done early takes another warp.
@@ -97,8 +97,8 @@ impl Backend for Cpu {
         Buffer::zeroed(place, bytes)
     }
 
-    fn suited(&self, bytes: Bytes) -> Option<NonZeroU32> {
-        (bytes < ALONE).then_some(NonZeroU32::MIN)
+    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+        (work.bytes? < ALONE).then_some(NonZeroU32::MIN)
     }
 
     /// Which rows are copied only the step's arrays say, and they may name a row twice: one worker copies them, so that no

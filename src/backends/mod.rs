@@ -11,6 +11,7 @@
 
 mod bound;
 mod buffer;
+mod calibration;
 mod cpu;
 mod cuda;
 mod emulated;
@@ -22,11 +23,11 @@ use std::sync::Arc;
 
 use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_planner::geometry::Memory;
-use pagelift_planner::quantity::Bytes;
 
 pub use bound::Launchable;
 pub(crate) use bound::{Bound, allocate};
 pub use buffer::{Buffer, Finish, Reach};
+pub use calibration::{Calibration, Pace, Paces, Pieces, Work};
 pub use cpu::Cpu;
 pub use cuda::{
     CaptureMode, CopyCalls, CopyEngine, CopyGraph, Cuda, CudaDriver, CudaEvent, CudaGraph, CudaReplay,
@@ -82,8 +83,8 @@ pub trait Backend: fmt::Debug {
         Ok(())
     }
 
-    /// How many workers suit a launch that copies so many bytes, where nobody says; `None` leaves it to the launch.
-    fn suited(&self, _bytes: Bytes) -> Option<NonZeroU32> {
+    /// How many workers suit a launch, where nobody says; `None` leaves it to the launch.
+    fn suited(&self, _work: Work) -> Option<NonZeroU32> {
         None
     }
 
@@ -191,8 +192,8 @@ impl<B: Backend + ?Sized> Backend for &B {
         (**self).wait(stream)
     }
 
-    fn suited(&self, bytes: Bytes) -> Option<NonZeroU32> {
-        (**self).suited(bytes)
+    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+        (**self).suited(work)
     }
 
     fn is_capturing(&self, stream: &Self::Stream) -> Result<bool, BackendError> {

@@ -24,6 +24,7 @@ mod pools;
 mod refusals;
 mod restore;
 mod rng;
+mod suited;
 mod tickets;
 mod world;
 

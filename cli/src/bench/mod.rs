@@ -11,13 +11,13 @@
 //! | `report` | how is it said? |
 
 mod bars;
-mod bed;
-mod draft;
+pub mod bed;
+pub mod draft;
 mod figures;
-mod measure;
+pub mod measure;
 mod pages;
 mod report;
-mod rig;
+pub mod rig;
 mod rows;
 
 use std::collections::BTreeSet;

@@ -22,7 +22,7 @@ use crate::progress::Progress;
 use crate::reference::{Model, Producer};
 use crate::restore::{self, Options, RestoreError, World};
 use crate::say::{self, number, say};
-use crate::{Failure, args, exit};
+use crate::{Failure, args, calibrate, exit};
 use keys::Keys;
 
 /// Why a run ended early.
@@ -122,7 +122,7 @@ pub fn command(args: &args::Digest) -> Result<(), Failure> {
     let options = Options { mode: args.mode.into(), generate: 0, seed: args.seed };
     let draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
     restore::check_memory(draft.footprint())?;
-    let opened = open(args.backend.into()).map_err(RestoreError::from)?;
+    let opened = calibrate::apply(open(args.backend.into()).map_err(RestoreError::from)?);
     let manifest = draft.assign().map_err(RestoreError::from)?;
     let progress = Progress::new(args.json);
     let mut report = match &opened.engine {

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::reference::Model;
 use crate::restore::{self, RestoreError, World};
 use crate::say::{self, bytes, count, number, say, table};
-use crate::{Failure, args};
+use crate::{Failure, args, calibrate};
 use blocks::BlocksGathered;
 pub use error::GatherError;
 use rows::RowsGathered;
@@ -83,7 +83,7 @@ pub fn command(args: &args::Gather) -> Result<(), Failure> {
     };
     let draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
     restore::check_memory(draft.footprint())?;
-    let opened = open(args.backend.into()).map_err(RestoreError::from)?;
+    let opened = calibrate::apply(open(args.backend.into()).map_err(RestoreError::from)?);
     let manifest = draft.assign().map_err(RestoreError::from)?;
     let progress = Progress::new(args.json);
     let mut report = match &opened.engine {

@@ -39,7 +39,7 @@ use crate::args;
 use crate::manifest::{Draft, Footprint, Manifest, ManifestError, mix};
 use crate::progress::Progress;
 use crate::reference::{Model, Producer, ReferenceError};
-use crate::{Failure, exit, say};
+use crate::{Failure, calibrate, exit, say};
 pub use generate::Generated;
 pub use import::{Lifted, land, lift, plan};
 pub use report::{Report, mode_name};
@@ -165,7 +165,7 @@ pub fn command(args: &args::Restore) -> Result<(), Failure> {
     let draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
     // Before anything is drawn or allocated, which may take a while.
     check_memory(draft.footprint())?;
-    let opened = open(args.backend.into()).map_err(RestoreError::from)?;
+    let opened = calibrate::apply(open(args.backend.into()).map_err(RestoreError::from)?);
     let manifest = draft.assign().map_err(RestoreError::from)?;
     let progress = Progress::new(args.json);
     let mut report = match opened.engine {

@@ -26,7 +26,7 @@ use pagelift_planner::geometry::Memory;
 
 use super::buffer::{Buffer, Finish, Reach};
 use super::pool::Pin;
-use super::{Backend, Kernel};
+use super::{Backend, Calibration, Kernel, Work};
 use crate::error::{BackendError, Error, MemoryError};
 use calls::Handle;
 use context::Context;
@@ -62,6 +62,7 @@ pub struct Cuda {
     module: Module,
     functions: Functions,
     stream: CudaStream,
+    calibration: Option<Calibration>,
 }
 
 /// The functions of the kernels.
@@ -100,7 +101,27 @@ impl Cuda {
             apply_map: module.function::<pagelift_apply_map>(&context)?,
         };
         let stream = CudaStream::new(&context)?;
-        Ok(Self { context, module, functions, stream })
+        Ok(Self { context, module, functions, stream, calibration: None })
+    }
+
+    /// With what was measured on this GPU: launches whose multiprocessors nobody says then use as many as suit them, and not
+    /// four.
+    ///
+    /// ```no_run
+    /// # fn engine(calibration: pagelift::backends::Calibration) -> Result<(), pagelift::Error> {
+    /// let gpu = pagelift::backends::Cuda::open(0)?.with_calibration(calibration);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_calibration(self, calibration: Calibration) -> Self {
+        Self { calibration: Some(calibration), ..self }
+    }
+
+    /// What was measured on this GPU, where anybody has said it.
+    #[must_use]
+    pub const fn calibration(&self) -> Option<Calibration> {
+        self.calibration
     }
 
     /// The GPU's name.
@@ -258,6 +279,10 @@ impl Backend for Cuda {
 
     fn reach(&self) -> Reach {
         Reach::Gpu(self.context.facts().ordinal)
+    }
+
+    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+        Some(self.calibration?.pace(work.way?, work.pieces)?.workers)
     }
 
     fn pin(&self) -> Arc<dyn Pin> {

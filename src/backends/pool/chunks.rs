@@ -8,8 +8,6 @@ use crate::error::MemoryError;
 pub(super) const PAGE: u64 = 4096;
 /// Chunks of memory that is allocated here begin at multiples of this, so that a huge page has one owner.
 pub(super) const HUGE: u64 = 2 << 20;
-/// The most bytes of a chunk: drivers have refused registrations of 512 GiB.
-const MOST_BYTES: u64 = 256 << 30;
 /// The most chunks: each is a base address for every layer of a geometry.
 const MOST_CHUNKS: u64 = 1 << 16;
 
@@ -34,13 +32,18 @@ pub struct HostPoolSpec {
 }
 
 impl HostPoolSpec {
-    /// `blocks` blocks of `block_bytes` bytes, all layers of a block together, in chunks of 16 GiB.
+    /// Bytes of a chunk, at most, where nobody says: 16 GiB.
+    pub const CHUNK_BYTES: u64 = 16 << 30;
+    /// The most bytes that a chunk may have, 256 GiB: drivers have refused registrations of 512 GiB.
+    pub const MOST_CHUNK_BYTES: u64 = 256 << 30;
+
+    /// `blocks` blocks of `block_bytes` bytes, all layers of a block together.
     #[must_use]
     pub const fn new(blocks: u32, block_bytes: u64) -> Self {
-        Self { blocks, block_bytes, chunk_bytes: 16 << 30, threads: 0, huge_pages: true }
+        Self { blocks, block_bytes, chunk_bytes: Self::CHUNK_BYTES, threads: 0, huge_pages: true }
     }
 
-    /// In chunks of at most `bytes` bytes, 256 GiB at most. Every process that shares the pool must say the same.
+    /// In chunks of at most `bytes` bytes, [`HostPoolSpec::MOST_CHUNK_BYTES`] at most. Every process that shares the pool must say the same.
     #[must_use]
     pub const fn chunks_of(mut self, bytes: u64) -> Self {
         self.chunk_bytes = bytes;
@@ -106,13 +109,13 @@ impl HostPoolSpec {
         self.checked(blocks, u64::from(blocks) * self.block_bytes)
     }
 
-    /// Blocks that a chunk has room for. Their bytes are at most [`MOST_BYTES`].
+    /// Blocks that a chunk has room for. Their bytes are at most [`HostPoolSpec::MOST_CHUNK_BYTES`].
     fn most_blocks(&self) -> Result<u32, MemoryError> {
         let Self { blocks, block_bytes, chunk_bytes, .. } = *self;
         if blocks == 0 || block_bytes == 0 {
             return Err(MemoryError::EmptyPool { blocks, block_bytes });
         }
-        if chunk_bytes < block_bytes || chunk_bytes > MOST_BYTES {
+        if chunk_bytes < block_bytes || chunk_bytes > Self::MOST_CHUNK_BYTES {
             return Err(self.unsuitable());
         }
         Ok(u32::try_from(chunk_bytes / block_bytes).map_or(blocks, |fit| fit.min(blocks)))
@@ -129,7 +132,7 @@ impl HostPoolSpec {
             chunk_bytes: self.chunk_bytes,
             blocks: self.blocks,
             block_bytes: self.block_bytes,
-            most_bytes: MOST_BYTES,
+            most_bytes: Self::MOST_CHUNK_BYTES,
             most_chunks: MOST_CHUNKS,
         }
     }

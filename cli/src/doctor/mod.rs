@@ -1,6 +1,9 @@
 //! What this build and this machine can do, and what to do next.
 
+mod gpu;
+
 use std::path::PathBuf;
+use std::time::Instant;
 
 use pagelift::backends::{Backend as _, Cuda, Engine, open};
 use serde::Serialize;
@@ -8,10 +11,11 @@ use serde::Serialize;
 use crate::manifest::Draft;
 use crate::restore::RestoreError;
 use crate::{Failure, args, exit, restore, say, text};
+use gpu::Gpu;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
-struct Finding {
+pub struct Finding {
     what: &'static str,
     found: String,
 }
@@ -46,6 +50,8 @@ struct Findings {
     backend_reason: String,
     processors: usize,
     available_memory: Option<u64>,
+    /// `None` where no GPU can run the kernels.
+    gpu: Option<Gpu>,
     findings: Vec<Finding>,
     manifests: Vec<Fit>,
     verdict: Verdict,
@@ -53,28 +59,42 @@ struct Findings {
 
 /// `pagelift doctor`.
 pub fn command(args: &args::Doctor) -> Result<(), Failure> {
+    let begun = Instant::now();
     let opened = open(args.backend.into())
         .map_err(|error| Failure { message: error.to_string(), code: exit::UNABLE })?;
+    let took = begun.elapsed();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let available_memory = restore::available_memory();
     let memory = available_memory
         .map_or_else(|| "the system does not say".into(), |free| say::bytes(free) + " available");
-    let (backend, cuda) = match &opened.engine {
-        Engine::Cuda(gpu) => (gpu.name(), format!("{gpu:?}; kernels loaded in {:.0?}", gpu.loading())),
+    let (backend, gpu) = match &opened.engine {
+        Engine::Cuda(gpu) => (gpu.name(), Ok(Gpu::look(gpu, took))),
         // Nobody has looked for a GPU where the CPU was asked for.
         Engine::Cpu(cpu) if args.backend == args::Backend::Cpu => {
-            (cpu.name(), Cuda::open(0).map_or_else(|error| error.to_string(), |gpu| format!("{gpu:?}")))
+            let begun = Instant::now();
+            let gpu = Cuda::open(0).map(|gpu| Gpu::look(&gpu, begun.elapsed()));
+            (cpu.name(), gpu.map_err(|error| error.to_string()))
         }
-        Engine::Cpu(cpu) => (cpu.name(), opened.reason.clone()),
+        Engine::Cpu(cpu) => (cpu.name(), Err(opened.reason.clone())),
     };
     let finding = |what, found| Finding { what, found };
-    let findings = vec![
+    let mut findings = vec![
         finding("backend", format!("{backend}: {}", opened.reason)),
         finding("processors", processors.to_string()),
         finding("memory", memory),
-        finding("CUDA", cuda),
+        gpu::registration(),
         finding("kernels", "embedded as PTX for sm_80 and sm_90; the same source runs on the CPU".into()),
     ];
+    let gpu = match gpu {
+        Ok(gpu) => {
+            findings.extend(gpu.findings());
+            Some(gpu)
+        }
+        Err(reason) => {
+            findings.push(finding("CUDA", reason));
+            None
+        }
+    };
     let manifests =
         args.manifests.iter().map(|path| fit(path, available_memory)).collect::<Result<Vec<_>, _>>()?;
     let found = Findings {
@@ -84,6 +104,7 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
         processors,
         available_memory,
         verdict: verdict(backend, available_memory, &manifests),
+        gpu,
         findings,
         manifests,
     };

@@ -1,0 +1,147 @@
+//! What there is to know of a GPU: where it is, what host memory it reaches, how long it takes until kernels run, and whether
+//! it was calibrated.
+
+use std::time::{Duration, Instant};
+
+use pagelift::Error;
+use pagelift::backends::{Backend, Cuda, HostPoolSpec};
+use pagelift::error::MemoryError;
+use pagelift::geometry::{GeometryBuilder, GroupSpec, Landing, Memory, Paged, PagedLift, PoolSpec, SideSpec};
+use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
+use pagelift::layout::PagedLayout;
+use pagelift::memory::Registry;
+use pagelift::plan::{PlanCapacity, RestorePlan};
+use serde::Serialize;
+
+use super::Finding;
+use crate::calibrate;
+
+/// A GPU that kernels can run on.
+#[derive(Debug, Serialize)]
+pub struct Gpu {
+    device: String,
+    uuid: String,
+    /// Where it is on the PCI bus.
+    bus: String,
+    /// `None` where the system does not tell.
+    link: Option<String>,
+    /// The NUMA node that host pools lie on; `None` where there is one node only, or the system does not tell.
+    numa_node: Option<u32>,
+    /// From the program's first question to the driver until the kernels were loaded.
+    open_seconds: f64,
+    /// How much of it the driver took to compile and load the kernels.
+    load_seconds: f64,
+    /// From the first question until a first launch had run, with all that is made for it; `None` where it failed.
+    first_launch_seconds: Option<f64>,
+    /// Whether `pagelift calibrate` has measured it.
+    calibrated: bool,
+    #[serde(skip)]
+    words: String,
+    #[serde(skip)]
+    launch: String,
+}
+
+impl Gpu {
+    /// Of a GPU that took so long to open.
+    pub fn look(gpu: &Cuda, opened: Duration) -> Self {
+        let begun = Instant::now();
+        let launched = launch(gpu);
+        let first = opened + begun.elapsed();
+        let (first_launch_seconds, launch) = match launched {
+            Ok(TicketState::Done(_)) => {
+                let (seconds, loading) = (first.as_secs_f64(), gpu.loading());
+                let words = format!(
+                    "{first:.0?} after the driver was asked for; {opened:.0?} until the kernels were loaded, {loading:.0?} of \
+                     it to load them"
+                );
+                (Some(seconds), words)
+            }
+            Ok(state) => (None, format!("failed: its plan is {state:?}")),
+            Err(error) => (None, format!("failed: {error}")),
+        };
+        Self {
+            device: gpu.device().into(),
+            uuid: gpu.uuid(),
+            bus: gpu.bus().into(),
+            link: gpu.link().map(|link| link.to_string()),
+            numa_node: gpu.node(),
+            open_seconds: opened.as_secs_f64(),
+            load_seconds: gpu.loading().as_secs_f64(),
+            first_launch_seconds,
+            calibrated: calibrate::known(gpu).is_some(),
+            words: format!("{gpu:?}"),
+            launch,
+        }
+    }
+
+    /// In words.
+    pub fn findings(&self) -> Vec<Finding> {
+        let finding = |what, found| Finding { what, found };
+        let link = self.link.as_deref().unwrap_or("a link that the system does not tell");
+        let node = self.numa_node.map_or_else(
+            || "no NUMA node to choose".to_owned(),
+            |node| format!("host pools on NUMA node {node}"),
+        );
+        let calibrated = if self.calibrated {
+            "measured for this GPU and link"
+        } else {
+            "not measured: launches use four multiprocessors unless told; run `pagelift calibrate`"
+        };
+        vec![
+            finding("CUDA", self.words.clone()),
+            finding("GPU", format!("{} at {}, {link}; {node}", self.uuid, self.bus)),
+            finding("first launch", self.launch.clone()),
+            finding("calibration", calibrated.into()),
+        ]
+    }
+}
+
+/// What is registered how.
+pub fn registration() -> Finding {
+    let most = HostPoolSpec::MOST_CHUNK_BYTES >> 30;
+    let found =
+        format!("host pools in chunks of {} GiB, {most} GiB at most", HostPoolSpec::CHUNK_BYTES >> 30);
+    Finding { what: "registration", found }
+}
+
+/// Launches a plan of nothing, and all that it takes from nothing.
+fn launch(backend: &impl Backend) -> Result<TicketState, Error> {
+    let layout = PagedLayout::mla_bf16(16)?;
+    let bytes = layout.page_bytes().get();
+    let mut memory = Registry::new();
+    let mut builder = GeometryBuilder::new();
+    let mut side = |name, place| {
+        let region = memory.allocate(backend, place, bytes)?;
+        let at = memory.region(region).ok_or(MemoryError::Released)?;
+        let pool = builder.pool(PoolSpec::new(name, place, 1, &[at]))?;
+        Ok::<_, Error>(SideSpec::packed(pool, &[at.address()], &[0], bytes, layout.clone()))
+    };
+    let (host, device) = (side("block", Memory::Host)?, side("page", Memory::Device)?);
+    builder.group(GroupSpec::<Paged> {
+        name: "main".into(),
+        layers: 1,
+        landing: Landing::Host,
+        lift: PagedLift::Tail,
+        host: Some(host),
+        device: Some(device),
+    })?;
+    let mut plan = RestorePlan::new(builder.build()?.into(), PlanCapacity { jobs: 1, list_entries: 1 })?;
+    let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default())?;
+    let ticket = launcher.stage(&memory, &mut plan)?;
+    launcher.launch(&mut memory)?;
+    launcher.wait()?;
+    Ok(launcher.state(ticket))
+}
+
+#[cfg(test)]
+mod tests {
+    use pagelift::backends::Cpu;
+
+    use super::*;
+
+    #[test]
+    fn a_first_launch_runs() {
+        let state = launch(&Cpu::with_threads(1).unwrap()).unwrap();
+        assert!(matches!(state, TicketState::Done(_)), "{state:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Backends are asked how many workers suit a launch, and told what it does; where somebody says it, they are not asked.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex};
+
+use pagelift::Error;
+use pagelift::backends::{Backend, Buffer, Cpu, Kernel, Launchable, Pieces, Work};
+use pagelift::error::BackendError;
+use pagelift::geometry::Memory;
+use pagelift::launcher::{Launcher, LauncherOptions};
+use pagelift::plan::{
+    DeviceToDevice, DigestPlan, MirrorPlan, PagePlan, PlanCapacity, RestorePlan, RowCapacity, WriteBackPlan,
+};
+use pagelift::quantity::Bytes;
+
+use crate::world::World;
+
+const ROOM: PlanCapacity = PlanCapacity { jobs: 8, list_entries: 8 };
+
+/// What it was asked about, and what each launch was given.
+#[derive(Debug)]
+struct Asked {
+    cpu: Cpu,
+    asked: Mutex<Vec<Work>>,
+    given: Mutex<Vec<Option<u32>>>,
+}
+
+impl Backend for Asked {
+    type Stream = ();
+
+    fn name(&self) -> &'static str {
+        "asked"
+    }
+
+    fn stream(&self) {}
+
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
+        self.cpu.allocate(place, bytes)
+    }
+
+    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+        self.asked.lock().unwrap().push(work);
+        NonZeroU32::new(3)
+    }
+
+    unsafe fn launch(
+        &self,
+        (): &(),
+        workers: Option<NonZeroU32>,
+        kernel: Kernel,
+    ) -> Result<(), BackendError> {
+        self.given.lock().unwrap().push(workers.map(NonZeroU32::get));
+        // SAFETY: (1) is ours.
+        unsafe { self.cpu.launch(&(), workers, kernel) }
+    }
+}
+
+/// Launches a plan of nothing, and says what the backend was asked, and what it was given then.
+fn launched<P: Launchable>(
+    plan: impl FnOnce(&World) -> P,
+    workers: Option<NonZeroU32>,
+) -> (Vec<Work>, Vec<Option<u32>>) {
+    let cpu = Cpu::with_threads(1).unwrap();
+    let backend = Asked { cpu, asked: Mutex::default(), given: Mutex::default() };
+    let mut world = World::small(&backend);
+    let mut plan = plan(&world);
+    let options = LauncherOptions { workers, ..LauncherOptions::default() };
+    let mut launcher = Launcher::bind(&backend, &world.memory, &mut plan, options).unwrap();
+    launcher.stage(&world.memory, &mut plan).unwrap();
+    launcher.launch(&mut world.memory).unwrap();
+    drop(launcher);
+    (backend.asked.into_inner().unwrap(), backend.given.into_inner().unwrap())
+}
+
+#[test]
+fn a_backend_is_told_what_a_launch_does() {
+    let (host, device) = (Memory::Host, Memory::Device);
+    let pages = |way| Work { way: Some(way), pieces: Pieces::Pages, bytes: Some(Bytes::new(0)) };
+    fn geometry(world: &World) -> Arc<pagelift::geometry::Geometry> {
+        Arc::clone(&world.geometry)
+    }
+    let found = [
+        launched(|world| RestorePlan::new(geometry(world), ROOM).unwrap(), None),
+        launched(|world| WriteBackPlan::new(geometry(world), ROOM).unwrap(), None),
+        launched(|world| PagePlan::<DeviceToDevice>::new(geometry(world), ROOM).unwrap(), None),
+        launched(|world| MirrorPlan::new(geometry(world), RowCapacity::default()).unwrap(), None),
+        launched(|world| DigestPlan::new(geometry(world), ROOM).unwrap(), None),
+    ];
+    let expected = [
+        pages((host, device)),
+        pages((device, host)),
+        pages((device, device)),
+        // What it copies only the device knows.
+        Work { way: Some((device, host)), pieces: Pieces::Rows, bytes: None },
+        Work { way: None, pieces: Pieces::Pages, bytes: Some(Bytes::new(0)) },
+    ];
+    for ((asked, given), expected) in found.into_iter().zip(expected) {
+        assert_eq!((asked, given), (vec![expected], vec![Some(3)]));
+    }
+}
+
+#[test]
+fn what_the_launcher_was_told_goes_before_what_suits() {
+    let plan = |world: &World| RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    assert_eq!(launched(plan, NonZeroU32::new(2)), (vec![], vec![Some(2)]));
+}
