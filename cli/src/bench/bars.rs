@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::measure::Measured;
+use super::measure::{KERNEL, Measured};
 use super::report::Measurement;
 
 /// What a figure must show.
@@ -10,6 +10,12 @@ use super::report::Measurement;
 pub enum Bar {
     /// This share of the speed of the first way.
     Share(At, f64),
+    /// So many times as fast as another way.
+    Faster(At, &'static str, f64),
+    /// So many microseconds until the call has returned, at most, with so many jobs.
+    Host(u32, f64),
+    /// So many nanoseconds more for each job more until the call has returned, at most.
+    EachJob(f64),
     /// So many microseconds more than the first way, at most.
     Within(At, f64),
     /// So many times the time of another work per byte, at most.
@@ -37,9 +43,6 @@ pub struct Judged {
     /// Whether that is enough.
     pub met: bool,
 }
-
-/// The way that bars are about.
-pub const KERNEL: &str = "kernel";
 
 impl At {
     /// The kernel's figure.
@@ -74,6 +77,23 @@ impl Bar {
                     found,
                     met: found >= least,
                 }
+            }
+            Self::Faster(at, other, least) => {
+                let other_way = ways.iter().find(|way| way.way == other)?;
+                let found = median(other_way) / median(at.of(ways)?);
+                let bar = format!("{least} times as fast as {other} {}", at.words());
+                Judged { bar, found, met: found >= least }
+            }
+            Self::Host(jobs, most) => {
+                let found = ways.iter().find(|way| way.jobs == Some(jobs))?.host_microseconds;
+                Judged { bar: format!("at most {most} µs for {jobs} jobs"), found, met: found <= most }
+            }
+            Self::EachJob(most) => {
+                let of = |way: &Measured| Some((f64::from(way.jobs?), way.host_microseconds));
+                let mut timed = ways.iter().filter_map(of);
+                let ((few, least), (many, longest)) = (timed.next()?, timed.next_back()?);
+                let found = (longest - least) / (many - few) * 1e3;
+                Judged { bar: format!("at most {most} ns a job more"), found, met: found <= most }
             }
             Self::Within(at, most) => {
                 let found = median(at.of(ways)?) - median(ways.first()?);

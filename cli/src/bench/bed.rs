@@ -1,8 +1,8 @@
 //! Memory to measure in: pools with random bytes, and what a copy must have made of them.
 
-use pagelift::backends::Backend;
+use pagelift::backends::{Backend, HostPool, HostPoolSpec};
 use pagelift::error::MemoryError;
-use pagelift::geometry::{GeometryBuilder, Memory, PoolSpec, SideSpec};
+use pagelift::geometry::{GeometryBuilder, Memory, PoolSpec, Region, SideSpec};
 use pagelift::id::PoolId;
 use pagelift::memory::{RegionId, Registry};
 use rayon::prelude::*;
@@ -38,16 +38,33 @@ pub enum Order {
 pub struct Pool {
     id: PoolId,
     region: RegionId,
-    address: u64,
+    place: Memory,
+    at: Region,
     /// Bytes from the pool's start to block 0 of each layer.
     layers: Vec<u64>,
     block_stride: u64,
+    blocks: u32,
 }
 
 impl Pool {
     /// The pool as a side of a group.
     pub fn side<L>(&self, layout: L) -> SideSpec<L> {
-        SideSpec::packed(self.id, &[self.address], &self.layers, self.block_stride, layout)
+        SideSpec::packed(self.id, &[self.at.address()], &self.layers, self.block_stride, layout)
+    }
+
+    /// The same memory in another geometry, where each row of so many bytes is a page: of a pool whose pages are rows and
+    /// nothing else, one after the other.
+    pub fn by_rows<L>(
+        &self,
+        builder: &mut GeometryBuilder,
+        bytes: u32,
+        layout: L,
+    ) -> Result<SideSpec<L>, BenchError> {
+        let stride = u64::from(bytes);
+        let rows = u64::from(self.blocks) * self.block_stride / stride;
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        let id = builder.pool(PoolSpec::new(self.place.name(), self.place, rows, &[self.at]))?;
+        Ok(SideSpec::packed(id, &[self.at.address()], &self.layers, stride, layout))
     }
 
     /// Where a page begins.
@@ -121,7 +138,7 @@ impl Bed {
             Order::Blocks => (stride, u64::from(layers) * stride),
         };
         let layers = self.choose(layers, layers).into_iter().map(|place| u64::from(place) * between);
-        Ok(Pool { id, region, address: at.address(), layers: layers.collect(), block_stride })
+        Ok(Pool { id, region, place, at, layers: layers.collect(), block_stride, blocks })
     }
 
     /// Allocates memory that is filled with random bytes, too.
@@ -131,7 +148,14 @@ impl Bed {
         place: Memory,
         bytes: u64,
     ) -> Result<RegionId, BenchError> {
-        let region = self.memory.allocate(backend, place, bytes)?;
+        let region = match place {
+            Memory::Device => self.memory.allocate(backend, place, bytes)?,
+            Memory::Host => {
+                // Near the GPU, as an engine has it.
+                let pool = HostPool::allocate(backend, &HostPoolSpec::new(1, bytes), |_| {})?;
+                *self.memory.adopt_pool(pool)?.first().ok_or(MemoryError::Released)?
+            }
+        };
         self.regions.push((region, bytes));
         Ok(region)
     }

@@ -7,13 +7,16 @@ use pagelift::backends::Launchable;
 use pagelift::geometry::{Geometry, Memory};
 use pagelift::launcher::{Launcher, LauncherOptions};
 use pagelift::layout::PagedLayout;
-use pagelift::memory::RegionId;
+use pagelift::memory::{RegionId, Registry};
+use pagelift::plan::{Direction, PagePlan};
 
 use super::BenchError;
-use super::bars::KERNEL;
 use super::bed::{Bed, Move, Pages, Pool};
-use super::measure::{Way, Work};
+use super::measure::{EAGER, KERNEL, Way, Work};
 use super::rig::Rig;
+
+/// The budget of launches that nobody gives one.
+const USUAL: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// What figures are asked for with.
 #[derive(Clone, Debug)]
@@ -79,9 +82,20 @@ impl<'r, B: Rig> Draft<'r, B> {
             self.bed.memory.write(*array, 0, bytes)?;
         }
         let run = self.rig.contiguous(from, to, bytes);
-        let first = Way { name: "contiguous copy", budget: None, run, verified: false };
-        let ways = self.kernels(first, plan)?;
+        let ways = self.kernels(Way::beside("contiguous copy", run), plan)?;
         Ok(Work { bed: self.bed, ways, bytes, fragments: fragments(&moved.moves) })
+    }
+
+    /// The work of a page plan: also as the copies that one would make without the kernel.
+    pub fn page_work<D: Direction>(
+        self,
+        moved: &Moved,
+        plan: impl Fn() -> Result<PagePlan<D>, BenchError>,
+    ) -> Result<Work<'r>, BenchError> {
+        let rig = self.rig;
+        let mut work = self.work(moved, &plan)?;
+        work.ways.extend(rig.plain(plan()?, &mut work.bed.memory)?);
+        Ok(work)
     }
 
     /// A way, and the kernel with each budget after it.
@@ -91,16 +105,29 @@ impl<'r, B: Rig> Draft<'r, B> {
         mut plan: impl FnMut() -> Result<P, BenchError>,
     ) -> Result<Vec<Way<'r>>, BenchError> {
         let mut ways = vec![first];
-        for budget in &self.asked.budgets {
-            let mut plan = plan()?;
-            let options =
-                LauncherOptions { workers: Some(*budget), repeat: true, ..LauncherOptions::default() };
-            let mut launcher = Launcher::bind(self.rig, &self.bed.memory, &mut plan, options)?;
-            launcher.stage(&self.bed.memory, &mut plan)?;
+        for budget in self.asked.budgets.clone() {
+            let launcher = self.staged(budget, plan()?)?;
             let run = self.rig.repeated(launcher, &mut self.bed.memory)?;
-            ways.push(Way { name: KERNEL, budget: Some(budget.get()), run, verified: true });
+            ways.push(Way::new(KERNEL, run).within(budget.get()));
+        }
+        if B::GRAPHS && self.asked.budgets.contains(&USUAL) {
+            let mut launcher = self.staged(USUAL, plan()?)?;
+            let run = move |memory: &mut Registry| launcher.launch(memory);
+            ways.push(Way::new(EAGER, Box::new(run)).within(USUAL.get()));
         }
         Ok(ways)
+    }
+
+    /// A launcher whose plan runs in each launch.
+    fn staged<P: Launchable>(
+        &self,
+        budget: NonZeroU32,
+        mut plan: P,
+    ) -> Result<Launcher<&'r B, P>, BenchError> {
+        let options = LauncherOptions { workers: Some(budget), repeat: true, ..LauncherOptions::default() };
+        let mut launcher = Launcher::bind(self.rig, &self.bed.memory, &mut plan, options)?;
+        launcher.stage(&self.bed.memory, &mut plan)?;
+        Ok(launcher)
     }
 }
 

@@ -4,11 +4,11 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::bars::At::{Best, Exactly, UpTo};
-use super::bars::Bar::{self, PerByte, Share, Within};
+use super::bars::Bar::{self, EachJob, Faster, Host, PerByte, Share, Within};
 use super::draft::Asked;
-use super::measure::Work;
+use super::measure::{BATCH, EACH, GRAPH, Work};
 use super::rig::Rig;
-use super::{BenchError, pages, rows};
+use super::{BenchError, pages, rows, steps};
 
 /// The figures, by letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum, Serialize)]
@@ -30,6 +30,10 @@ pub enum Figure {
     G,
     /// An empty table.
     H,
+    /// What a step costs the host.
+    I,
+    /// Pieces of many sizes.
+    Pieces,
 }
 
 impl Figure {
@@ -57,14 +61,21 @@ const ROWS_1024: &str = "8192 rows of 1,024 B by an index list, host to GPU";
 
 /// All works.
 pub fn cases<B: Rig>() -> Vec<Case<B>> {
-    use Figure::{A, B as Import, C, D, E, F, G, H};
+    use Figure::{A, B as Import, C, D, E, F, G, H, I, Pieces};
     let case = |figure, name, bars, build| Case { figure, name, bars, build };
+    let piece = |name, build| case(Pieces, name, &[], build);
     let row = |name, build| case(D, name, &[PerByte(Best, ROWS_1024, 1.5)], build);
     vec![
         case(
             A,
             "61 pages of 147,456 B, host to GPU",
-            &[Share(Exactly(4), 0.89), Share(Exactly(2), 0.86), Share(Exactly(1), 0.70)],
+            &[
+                Share(Exactly(4), 0.89),
+                Share(Exactly(2), 0.86),
+                Share(Exactly(1), 0.70),
+                Faster(UpTo(4), GRAPH, 1.7),
+                Faster(UpTo(4), BATCH, 1.25),
+            ],
             pages::tail,
         ),
         case(
@@ -76,7 +87,12 @@ pub fn cases<B: Rig>() -> Vec<Case<B>> {
         case(Import, "the same, into pages with padded rows", &[Share(UpTo(4), 0.80)], pages::import_padded),
         case(Import, "the same, exactly 37 rows", &[Share(UpTo(4), 0.80)], pages::import_exact),
         case(C, "64 V3.2 imports of two groups", &[Share(UpTo(4), 0.88)], pages::many_imports),
-        case(D, ROWS_1024, &[Share(Best, 0.88), Share(Exactly(4), 0.80)], rows::gather::<B, 1024>),
+        case(
+            D,
+            ROWS_1024,
+            &[Share(Best, 0.88), Share(Exactly(4), 0.80), Faster(UpTo(4), EACH, 100.0)],
+            rows::gather::<B, 1024>,
+        ),
         row("8192 rows of 656 B", rows::gather::<B, 656>),
         row("8192 rows of 640 B", rows::gather::<B, 640>),
         row("8192 rows of 576 B", rows::gather::<B, 576>),
@@ -92,5 +108,13 @@ pub fn cases<B: Rig>() -> Vec<Case<B>> {
         case(G, "gated-delta-net states of 16 requests and 36 layers", &[Share(UpTo(2), 0.88)], pages::gdn),
         case(G, "Mamba2 states of 16 requests and 24 layers", &[Share(UpTo(2), 0.88)], pages::mamba2),
         case(H, "an empty table", &[Within(Exactly(4), 2.0)], pages::nothing),
+        case(I, "planning, staging and replaying a step", &[Host(192, 10.0), EachJob(25.0)], steps::steps),
+        piece("pieces of 1 KiB", pages::pieces::<B, 1024>),
+        piece("pieces of 4 KiB", pages::pieces::<B, 4096>),
+        piece("pieces of 16 KiB", pages::pieces::<B, 16_384>),
+        piece("pieces of 64 KiB", pages::pieces::<B, 65_536>),
+        piece("pieces of 256 KiB", pages::pieces::<B, 262_144>),
+        piece("pieces of 1 MiB", pages::pieces::<B, 1_048_576>),
+        piece("pieces of 4 MiB", pages::pieces::<B, 4_194_304>),
     ]
 }

@@ -10,18 +10,46 @@ use crate::progress::Bar;
 /// Rounds before those that count.
 const WARM_UPS: u32 = 3;
 
+/// A launch of the kernel, replayed in a graph where there are any.
+pub const KERNEL: &str = "kernel";
+/// A launch of the kernel by a call.
+pub const EAGER: &str = "kernel, not in a graph";
+/// A copy for each piece, by calls.
+pub const EACH: &str = "a memcpy a piece";
+/// All pieces by one call.
+pub const BATCH: &str = "a batch of memcpys";
+/// A copy for each piece, in a graph.
+pub const GRAPH: &str = "a graph of memcpys";
+
 /// One way of doing a work.
 pub struct Way<'r> {
     /// In words.
     pub name: &'static str,
     /// Multiprocessors that it may use, where that is a question.
     pub budget: Option<u32>,
+    /// Jobs of its table, where that is a question.
+    pub jobs: Option<u32>,
     pub run: Run<'r>,
     /// Whether it writes what the work must write: the ways that others are measured against need not.
     pub verified: bool,
 }
 
-impl Way<'_> {
+impl<'r> Way<'r> {
+    /// A way that writes what the work must write.
+    pub fn new(name: &'static str, run: Run<'r>) -> Self {
+        Self { name, budget: None, jobs: None, run, verified: true }
+    }
+
+    /// A way that others are measured against, and that writes elsewhere.
+    pub fn beside(name: &'static str, run: Run<'r>) -> Self {
+        Self { verified: false, ..Self::new(name, run) }
+    }
+
+    /// The same with a budget.
+    pub fn within(self, budget: u32) -> Self {
+        Self { budget: Some(budget), ..self }
+    }
+
     /// Its name and its budget.
     fn words(&self) -> String {
         let budget = self.budget.map_or_else(String::new, |budget| format!(" with a budget of {budget}"));
@@ -47,6 +75,8 @@ pub struct Measured {
     pub way: &'static str,
     /// Multiprocessors that it could use; `None` for copy engines.
     pub budget: Option<u32>,
+    /// Jobs of its table, where that is a question.
+    pub jobs: Option<u32>,
     /// Time on the stream.
     pub microseconds: Spread,
     /// Time until the call had returned, the median.
@@ -111,6 +141,7 @@ pub fn measure<B: Rig>(
         Measured {
             way: way.name,
             budget: way.budget,
+            jobs: way.jobs,
             microseconds,
             host_microseconds: spread(samples, &|sample| sample.host.as_secs_f64() * 1e6).median,
             gigabytes_per_second: (*bytes > 0).then(|| *bytes as f64 / microseconds.median / 1e3),

@@ -3,7 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `figures` | what is measured, and what must it show? |
-//! | `pages`, `rows` | what memory, geometry and plan has each work? |
+//! | `pages`, `rows`, `steps` | what memory, geometry and plan has each work? |
 //! | `draft`, `bed` | how is a work made, and what must it have written? |
 //! | `rig` | how is a launch repeated and timed on a backend? |
 //! | `measure` | what do runs that take turns come to? |
@@ -19,6 +19,7 @@ mod pages;
 mod report;
 pub mod rig;
 mod rows;
+mod steps;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

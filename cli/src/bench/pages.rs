@@ -7,7 +7,7 @@ use pagelift::geometry::{
 };
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::{Import, ImportGroup, PromptSpan, Recurrence};
-use pagelift::layout::{GdnShape, PagedLayout, SsmShape, StateLayout};
+use pagelift::layout::{GdnShape, PagedLayout, SsmShape, StateLayout, StatePart};
 use pagelift::plan::{DeviceToDevice, PagePlan, PlanCapacity, RestorePlan, TailRows};
 use pagelift::quantity::Tokens;
 
@@ -125,7 +125,7 @@ fn imports<'r, B: Rig>(
         Ok(plan)
     };
     let moved = Moved { from: Memory::Host, to: Memory::Device, moves, arrays: Vec::new() };
-    draft.work(&moved, plan)
+    draft.page_work(&moved, plan)
 }
 
 /// Pages of one pool of the GPU to another, whose layers lie in another order and whose pages lie further apart.
@@ -164,31 +164,39 @@ pub fn regroup<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchE
         Ok(plan)
     };
     let moved = Moved { from: Memory::Device, to: Memory::Device, moves, arrays: Vec::new() };
-    draft.work(&moved, plan)
+    draft.page_work(&moved, plan)
 }
 
 /// The gated-delta-net states of 16 requests of Qwen3.8-Flash, on one rank of two.
 pub fn gdn<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
     let shape = GdnShape { conv_dim: 10_240, v_heads: 48, v_dim: 128, k_dim: 128, spec: 2, tp: 2 };
-    states(rig, asked, &StateLayout::gdn(shape, Some(1_638_400))?, 36)
+    states(rig, asked, &StateLayout::gdn(shape, Some(1_638_400))?, 36, 16)
 }
 
 /// The Mamba2 states of 16 requests of Nemotron-H-8B, on one rank of four.
 pub fn mamba2<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
     let shape =
         SsmShape { kernel: 4, inner: 8192, groups: 8, state: 128, heads: 128, head_dim: 64, spec: 0, tp: 4 };
-    states(rig, asked, &StateLayout::ssm(shape, Some(1_064_960))?, 24)
+    states(rig, asked, &StateLayout::ssm(shape, Some(1_064_960))?, 24, 16)
 }
 
-/// The states of 16 requests.
+/// Pieces of one size: as many as make 64 MiB, and 4096 at most.
+pub fn pieces<'r, B: Rig, const BYTES: u32>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
+    let layout = StateLayout::new(&[StatePart::new("piece", BYTES)], None)?;
+    let most = if asked.small { 32 } else { 4096 };
+    states(rig, asked, &layout, 1, ((64 << 20) / BYTES).min(most))
+}
+
+/// The states of so many requests.
 fn states<'r, B: Rig>(
     rig: &'r B,
     asked: &Asked,
     layout: &StateLayout,
     layers: u32,
+    requests: u32,
 ) -> Result<Work<'r>, BenchError> {
     let mut draft = Draft::new(rig, asked);
-    let (layers, requests) = (asked.count(layers), asked.count(16));
+    let (layers, requests) = (asked.count(layers), asked.count(requests));
     let mut pool = |name, place, order| {
         let stride = layout.page_bytes().get();
         draft.pool(name, Pages { place, layers, blocks: requests, stride, order })
@@ -224,7 +232,7 @@ fn states<'r, B: Rig>(
         Ok(plan)
     };
     let moved = Moved { from: Memory::Host, to: Memory::Device, moves, arrays: Vec::new() };
-    draft.work(&moved, plan)
+    draft.page_work(&moved, plan)
 }
 
 /// A plan of nothing, against a launch of nothing.
@@ -248,7 +256,6 @@ pub fn nothing<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchE
     })?;
     let geometry: Arc<Geometry> = draft.geometry()?;
     let plan = || Ok(RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default())?);
-    let first = Way { name: "empty kernel", budget: None, run: rig.empty()?, verified: false };
-    let ways = draft.kernels(first, plan)?;
+    let ways = draft.kernels(Way::beside("empty kernel", rig.empty()?), plan)?;
     Ok(Work { bed: draft.bed, ways, bytes: 0, fragments: 0 })
 }

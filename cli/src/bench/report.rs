@@ -111,14 +111,22 @@ impl Report {
 impl Measurement {
     /// Prints the work's table.
     pub fn print(&self) -> Result<(), Failure> {
-        let pieces = format!("{} in {}", bytes(self.bytes), count(self.fragments, "piece"));
-        say(&format!("\n{}  {} ({pieces})", self.figure.letter(), self.work))?;
+        let pieces = match self.bytes {
+            0 => String::new(),
+            moved => format!(" ({} in {})", bytes(moved), count(self.fragments, "piece")),
+        };
+        say(&format!("\n{}  {}{pieces}", self.figure.letter(), self.work))?;
         let mut ways = table(["way", "budget", "median", "10 % to 90 %", "GB/s", "ratio", "host"]);
         for way in &self.ways {
             let spread = way.microseconds;
+            let setting = match (way.budget, way.jobs) {
+                (Some(budget), _) => budget.to_string(),
+                (None, Some(jobs)) => count(jobs.into(), "job"),
+                (None, None) => String::new(),
+            };
             ways.add_row([
                 way.way.to_owned(),
-                way.budget.map_or_else(String::new, |budget| budget.to_string()),
+                setting,
                 format!("{:.1} µs", spread.median),
                 format!("{:.1} to {:.1}", spread.p10, spread.p90),
                 way.gigabytes_per_second.map_or_else(String::new, |speed| format!("{speed:.1}")),

@@ -1,12 +1,16 @@
 //! How a backend's launches are repeated and timed: as replays of a graph by events of a stream, or as calls by a clock.
 
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Cpu, Cuda, Launchable};
+use pagelift::backends::{Backend, CopyCalls, Cpu, Cuda, Launchable};
 use pagelift::launcher::Launcher;
 use pagelift::memory::{RegionId, Registry};
+use pagelift::plan::{Direction, PagePlan};
 use serde::Serialize;
+
+use super::measure::{BATCH, EACH, GRAPH, Way};
 
 /// Something that is run again and again. It may return before it has run.
 pub type Run<'r> = Box<dyn FnMut(&mut Registry) -> Result<(), Error> + 'r>;
@@ -33,6 +37,9 @@ pub struct Machine {
 
 /// A backend that figures are measured on.
 pub trait Rig: Backend + Sized {
+    /// Whether launches are repeated by graphs, so that those by calls are another way.
+    const GRAPHS: bool;
+
     /// What it is.
     fn machine(&self) -> Machine;
 
@@ -42,6 +49,18 @@ pub trait Rig: Backend + Sized {
         launcher: Launcher<&'r Self, P>,
         memory: &mut Registry,
     ) -> Result<Run<'r>, Error>;
+
+    /// A launcher whose plan is made and staged anew for each launch.
+    fn steps<'r, P: Launchable + 'r>(
+        &'r self,
+        launcher: Launcher<&'r Self, P>,
+        memory: &mut Registry,
+        plan: P,
+        fill: impl FnMut(&mut P) -> Result<(), Error> + 'r,
+    ) -> Result<Run<'r>, Error>;
+
+    /// What one would do without the kernel.
+    fn plain<D: Direction>(&self, plan: PagePlan<D>, memory: &mut Registry) -> Result<Vec<Way<'_>>, Error>;
 
     /// One contiguous copy from region to region.
     fn contiguous(&self, from: RegionId, to: RegionId, bytes: u64) -> Run<'_>;
@@ -54,6 +73,8 @@ pub trait Rig: Backend + Sized {
 }
 
 impl Rig for Cuda {
+    const GRAPHS: bool = true;
+
     fn machine(&self) -> Machine {
         let (major, minor) = self.driver();
         Machine {
@@ -70,6 +91,36 @@ impl Rig for Cuda {
     ) -> Result<Run<'r>, Error> {
         let mut replay = self.record(launcher, memory)?;
         Ok(Box::new(move |memory| replay.replay(memory)))
+    }
+
+    fn steps<'r, P: Launchable + 'r>(
+        &'r self,
+        launcher: Launcher<&'r Self, P>,
+        memory: &mut Registry,
+        mut plan: P,
+        mut fill: impl FnMut(&mut P) -> Result<(), Error> + 'r,
+    ) -> Result<Run<'r>, Error> {
+        let mut replay = self.record(launcher, memory)?;
+        Ok(Box::new(move |memory| {
+            fill(&mut plan)?;
+            replay.stage(memory, &mut plan)?;
+            replay.replay(memory)
+        }))
+    }
+
+    fn plain<D: Direction>(&self, plan: PagePlan<D>, memory: &mut Registry) -> Result<Vec<Way<'_>>, Error> {
+        let mut graph = self.copy_engine().graph(memory, &plan)?;
+        let mut ways = vec![Way::new(GRAPH, Box::new(move |memory| graph.replay(memory)))];
+        let plan = Rc::new(plan);
+        let mut add = |name, calls| {
+            let (mut engine, plan) = (self.copy_engine(), Rc::clone(&plan));
+            ways.push(Way::new(name, Box::new(move |memory| engine.copy(memory, &plan, calls).map(drop))));
+        };
+        add(EACH, CopyCalls::Each);
+        if self.batches_copies() {
+            add(BATCH, CopyCalls::Batch);
+        }
+        Ok(ways)
     }
 
     fn contiguous(&self, from: RegionId, to: RegionId, bytes: u64) -> Run<'_> {
@@ -94,6 +145,8 @@ impl Rig for Cuda {
 }
 
 impl Rig for Cpu {
+    const GRAPHS: bool = false;
+
     fn machine(&self) -> Machine {
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         Machine {
@@ -109,6 +162,24 @@ impl Rig for Cpu {
         _memory: &mut Registry,
     ) -> Result<Run<'r>, Error> {
         Ok(Box::new(move |memory| launcher.launch(memory)))
+    }
+
+    fn steps<'r, P: Launchable + 'r>(
+        &'r self,
+        mut launcher: Launcher<&'r Self, P>,
+        _memory: &mut Registry,
+        mut plan: P,
+        mut fill: impl FnMut(&mut P) -> Result<(), Error> + 'r,
+    ) -> Result<Run<'r>, Error> {
+        Ok(Box::new(move |memory| {
+            fill(&mut plan)?;
+            launcher.stage(memory, &mut plan)?;
+            launcher.launch(memory)
+        }))
+    }
+
+    fn plain<D: Direction>(&self, _: PagePlan<D>, _: &mut Registry) -> Result<Vec<Way<'_>>, Error> {
+        Ok(Vec::new())
     }
 
     fn contiguous(&self, from: RegionId, _to: RegionId, bytes: u64) -> Run<'_> {

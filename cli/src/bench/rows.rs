@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use pagelift::geometry::{GroupKey, GroupSpec, Landing, Memory, Paged, PagedLift};
+use pagelift::geometry::{GeometryBuilder, GroupKey, GroupSpec, Landing, Memory, Paged, PagedLift};
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::layout::PagedLayout;
-use pagelift::plan::{HostToDevice, MirrorPlan, RowBinding, RowCapacity, RowPlan};
+use pagelift::plan::{
+    DeviceToHost, Direction, HostToDevice, MirrorPlan, PagePlan, PlanCapacity, RowBinding, RowCapacity,
+    RowPlan,
+};
 
 use super::BenchError;
-use super::bed::{Order, Pages};
+use super::bed::{Order, Pages, Pool};
 use super::draft::{Asked, Draft, Moved, Rows, rows};
 use super::measure::Work;
 use super::rig::Rig;
@@ -57,7 +60,42 @@ pub fn gather<'r, B: Rig, const BYTES: u32>(rig: &'r B, asked: &Asked) -> Result
         Ok(plan)
     };
     let moved = Moved { from: Memory::Host, to: Memory::Device, moves, arrays: vec![(list, entries)] };
-    draft.work(&moved, plan)
+    let mut work = draft.work(&moved, plan)?;
+    // Thousands of calls take their time: what a copy for each row takes hardly depends on the row.
+    if BYTES == 1024 {
+        let pairs = chosen.iter().zip(0..).map(|(row, entry)| (HostBlockId::new(*row), PageId::new(entry)));
+        let plan = row_by_row::<HostToDevice>((&host, &buffer), 1, BYTES, pairs.collect())?;
+        work.ways.extend(rig.plain(plan, &mut work.bed.memory)?);
+    }
+    Ok(work)
+}
+
+/// Rows as pages of one row each, so that a page plan can say what a copy for each of them would do.
+fn row_by_row<D: Direction>(
+    (host, device): (&Pool, &Pool),
+    layers: u32,
+    bytes: u32,
+    pairs: Vec<(D::Source, D::Destination)>,
+) -> Result<PagePlan<D>, BenchError> {
+    let mut builder = GeometryBuilder::new();
+    let layout = PagedLayout::builder(1).segment("row", bytes).build()?;
+    let host = host.by_rows(&mut builder, bytes, layout.clone())?;
+    let device = device.by_rows(&mut builder, bytes, layout)?;
+    let key = builder.group(GroupSpec::<Paged> {
+        name: "rows".into(),
+        layers,
+        landing: Landing::Host,
+        lift: PagedLift::Tail,
+        host: Some(host),
+        device: Some(device),
+    })?;
+    let side = |memory| builder.main_side(key, memory).ok_or(pagelift::error::PlanError::ForeignKey);
+    let (from, to) = (side(D::SOURCE)?, side(D::DESTINATION)?);
+    let route = builder.route::<D, Paged>(from, to)?;
+    let mut plan = PagePlan::<D>::new(Arc::new(builder.build()?), PlanCapacity::default())?;
+    let (sources, destinations): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+    plan.gather(route, &sources, &destinations)?;
+    Ok(plan)
 }
 
 /// A row of each of 64 requests of DeepSeek-V3, written back.
@@ -78,14 +116,14 @@ fn mirrors<'r, B: Rig>(
 ) -> Result<Work<'r>, BenchError> {
     let mut draft = Draft::new(rig, asked);
     let (layers, requests) = (asked.count(61), asked.count(64));
-    let (mut bound, mut moves, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bound, mut moves, mut arrays, mut plain) = (Vec::new(), Vec::new(), Vec::new(), None);
     for (name, layout) in groups {
-        let mut pool = |side, place, order| {
+        let mut pool = |side, place| {
             let stride = layout.page_bytes().get();
-            draft.pool(&format!("{name} {side}"), Pages { place, layers, blocks: requests, stride, order })
+            let pages = Pages { place, layers, blocks: requests, stride, order: Order::Layers };
+            draft.pool(&format!("{name} {side}"), pages)
         };
-        let host = pool("blocks", Memory::Host, Order::Layers)?;
-        let device = pool("pages", Memory::Device, Order::Blocks)?;
+        let [host, device] = [pool("blocks", Memory::Host)?, pool("pages", Memory::Device)?];
         let key = draft.bed.builder.group(GroupSpec::<Paged> {
             name: (*name).into(),
             layers,
@@ -95,14 +133,18 @@ fn mirrors<'r, B: Rig>(
             device: Some(device.side(layout.clone())),
         })?;
         let [blocks, pages] = [(); 2].map(|()| draft.bed.choose(requests, requests));
-        let mut slots = Vec::new();
+        let (mut slots, mut pairs) = (Vec::new(), Vec::new());
         for (block, page) in blocks.iter().zip(&pages) {
             let row = draft.bed.choose(1, ROWS).first().copied().unwrap_or(0);
             slots.extend(i64::from(page * ROWS + row).to_ne_bytes());
+            pairs.push((PageId::new(page * ROWS + row), HostBlockId::new(block * ROWS + row)));
             let from = Rows { pool: &device, layout, block: *page, row };
             moves.extend(rows(layers, from, Rows { pool: &host, layout, block: *block, row }, 1));
         }
         let list = draft.bed.allocate(rig, Memory::Device, u64::from(requests) * 8)?;
+        if let ([one], [_]) = (layout.segments(), groups) {
+            plain = Some(row_by_row::<DeviceToHost>((&host, &device), layers, one.row_bytes(), pairs)?);
+        }
         bound.push(Bound {
             key,
             at: draft.bed.address(list)?,
@@ -121,7 +163,11 @@ fn mirrors<'r, B: Rig>(
         }
         Ok(plan)
     };
-    draft.work(&Moved { from: Memory::Device, to: Memory::Host, moves, arrays }, plan)
+    let mut work = draft.work(&Moved { from: Memory::Device, to: Memory::Host, moves, arrays }, plan)?;
+    if let Some(plan) = plain {
+        work.ways.extend(rig.plain(plan, &mut work.bed.memory)?);
+    }
+    Ok(work)
 }
 
 /// A mirrored group.
