@@ -157,6 +157,28 @@
 //! # Ok::<(), pagelift::Error>(())
 //! ```
 //!
+//! A host pool of many gigabytes is a [`HostPool`](backends::HostPool): near the GPU, registered in chunks by several threads.
+//! Its memory may be its own, an engine's, or that of several processes.
+//! ```
+//! use pagelift::backends::{Cpu, HostPool, HostPoolSpec};
+//! use pagelift::geometry::{GeometryBuilder, SideSpec};
+//! use pagelift::layout::PagedLayout;
+//! # use pagelift::memory::Registry;
+//! let layout = PagedLayout::mla_bf16(64)?;
+//! let (layers, page) = (2, layout.page_bytes().get());
+//! // A block holds all its layers. Engines leave the chunks' size as it is: 16 GiB.
+//! let spec = HostPoolSpec::new(100, layers * page).chunks_of(40 * layers * page);
+//! let pool = HostPool::allocate(&Cpu::new()?, &spec, |_| ())?;
+//!
+//! // A geometry has an extent for each chunk.
+//! let extents: Vec<u64> = pool.regions().iter().map(|region| region.address()).collect();
+//! let blocks = GeometryBuilder::new().pool(pool.spec("host"))?;
+//! let side = SideSpec::packed(blocks, &extents, &[0, page], layers * page, layout);
+//! assert_eq!((extents.len(), side.bases.len()), (3, 2 * 3));
+//! let regions = Registry::new().adopt_pool(pool)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # On a GPU
 //! [`Cuda`](backends::Cuda) is a backend like the others. Its launches return before they have run, on a stream that may be
 //! the engine's; a launch is recorded into a graph once, and each replay carries out what is staged at that time.

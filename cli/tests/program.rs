@@ -202,3 +202,23 @@ fn wrong_manifests_name_the_place_and_what_was_expected() {
     });
     assert!(partial.contains("`state` or `none`"), "{partial}");
 }
+
+#[test]
+fn calibrate_needs_a_gpu_and_keeps_what_it_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let calibrate = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pagelift"));
+        command.args(["calibrate", "--json"]).env("XDG_CACHE_HOME", folder.path()).output().unwrap()
+    };
+    let output = calibrate();
+    if output.status.success() {
+        let cached =
+            |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap()["cached"].as_bool().unwrap();
+        assert!(!cached(&output.stdout) && cached(&calibrate().stdout));
+        return;
+    }
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("NVIDIA driver") || message.contains("GPU"), "{message}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

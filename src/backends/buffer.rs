@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::geometry::{Memory, Region};
 
-use super::pool::{Pin, Pinned};
+use super::pool::{Pinned, Registrar};
 use crate::error::{BackendError, Error, MemoryError};
 
 /// Allocations begin at multiples of this: registration works in pages, and vector moves need 16.
@@ -155,12 +155,12 @@ impl Buffer {
     /// 1. As [`Buffer::adopt`].
     /// 2. Where it is registered already, it stays so while this lives.
     pub(crate) unsafe fn registered(
-        pin: &Arc<dyn Pin>,
+        registrar: &Arc<dyn Registrar>,
         start: NonNull<u8>,
         bytes: usize,
     ) -> Result<Self, Error> {
         // SAFETY: (1, 2) are ours.
-        let piece = unsafe { Pinned::new(pin, start, bytes, None) }?;
+        let piece = unsafe { Pinned::new(registrar, start, bytes, None) }?;
         // SAFETY: (1) is ours.
         Ok(unsafe { Self::pinned(piece) })
     }

@@ -94,7 +94,8 @@ impl Calibration {
 }
 
 impl Pace {
-    /// Bytes that it copies in so much time: what a step may move whose time that is.
+    /// Bytes that it copies in so much time: what a step may move whose time that is, the budget of
+    /// [`lift_within`](crate::plan::PagePlan::lift_within).
     #[must_use]
     pub fn bytes_within(self, time: Duration) -> Bytes {
         let bytes = u128::from(self.bytes_per_second.get()).saturating_mul(time.as_nanos()) / 1_000_000_000;

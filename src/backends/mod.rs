@@ -35,7 +35,7 @@ pub use cuda::{
 };
 pub use emulated::Emulated;
 pub use pagelift_device::emulation::Shape;
-pub use pool::{HostPool, HostPoolSpec, Pin, PoolProgress, SharedMemory};
+pub use pool::{HostPool, HostPoolSpec, PoolProgress, Registrar, SharedMemory};
 
 use crate::error::{BackendError, Error};
 
@@ -66,7 +66,7 @@ pub trait Backend: fmt::Debug {
     }
 
     /// How host memory becomes memory that its kernels reach; see [`HostPool`].
-    fn pin(&self) -> Arc<dyn Pin> {
+    fn registrar(&self) -> Arc<dyn Registrar> {
         Arc::new(pool::Process)
     }
 
@@ -180,8 +180,8 @@ impl<B: Backend + ?Sized> Backend for &B {
         (**self).reach()
     }
 
-    fn pin(&self) -> Arc<dyn Pin> {
-        (**self).pin()
+    fn registrar(&self) -> Arc<dyn Registrar> {
+        (**self).registrar()
     }
 
     fn in_flight<'s>(&self, stream: &'s Self::Stream) -> Option<&'s Arc<dyn Finish>> {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Kernel, Pin, Reach, Shape};
+use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Kernel, Reach, Registrar, Shape};
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
 
@@ -113,8 +113,8 @@ impl Backend for Waiting {
         self.0.reach()
     }
 
-    fn pin(&self) -> Arc<dyn Pin> {
-        self.0.pin()
+    fn registrar(&self) -> Arc<dyn Registrar> {
+        self.0.registrar()
     }
 
     fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {

@@ -25,7 +25,7 @@ use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_ro
 use pagelift_planner::geometry::Memory;
 
 use super::buffer::{Buffer, Finish, Reach};
-use super::pool::Pin;
+use super::pool::Registrar;
 use super::{Backend, Calibration, Kernel, Work};
 use crate::error::{BackendError, Error, MemoryError};
 use calls::Handle;
@@ -154,7 +154,7 @@ impl Cuda {
     /// [`HostPool`](super::HostPool) comes to lie there.
     #[must_use]
     pub fn node(&self) -> Option<u32> {
-        self.pin().node()
+        self.registrar().node()
     }
 
     /// Bytes of memory that the GPU has.
@@ -203,7 +203,7 @@ impl Cuda {
     pub unsafe fn register(&self, start: *mut u8, bytes: usize) -> Result<Buffer, Error> {
         let start = NonNull::new(start).ok_or(MemoryError::Null)?;
         // SAFETY: (1, 2) are ours.
-        unsafe { Buffer::registered(&self.pin(), start, bytes) }
+        unsafe { Buffer::registered(&self.registrar(), start, bytes) }
     }
 
     /// Takes in memory of this GPU that somebody else made and will free, such as a PyTorch tensor's.
@@ -285,7 +285,7 @@ impl Backend for Cuda {
         Some(self.calibration?.pace(work.way?, work.pieces)?.workers)
     }
 
-    fn pin(&self) -> Arc<dyn Pin> {
+    fn registrar(&self) -> Arc<dyn Registrar> {
         Arc::clone(&self.context) as _
     }
 

@@ -50,7 +50,8 @@ impl HostPoolSpec {
         self
     }
 
-    /// Prepared by `threads` threads, at most 256. 0, which is the default, stands for one a processor, and no more than 16.
+    /// Prepared by `threads` threads, at most 256. 0, which is the default, stands for one a processor, and no more than 16;
+    /// a single one is the caller's own, unless the memory is to lie on a certain NUMA node.
     #[must_use]
     pub const fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
@@ -72,13 +73,14 @@ impl HostPoolSpec {
         Ok(self.padded()?.blocks_per_chunk)
     }
 
-    /// Bytes of memory that is allocated for the pool, or shared: whole pages, and where there are several chunks each from
-    /// a multiple of 2 MiB on.
+    /// Bytes of memory that is allocated for the pool, or shared: whole pages, of 2 MiB where it is that large, as each chunk
+    /// begins at a multiple of that.
     ///
     /// # Errors
     /// As [`HostPoolSpec::blocks_per_extent`].
     pub fn bytes(&self) -> Result<u64, MemoryError> {
-        Ok(self.padded()?.end().next_multiple_of(PAGE))
+        let end = self.padded()?.end();
+        Ok(end.next_multiple_of(if end < HUGE { PAGE } else { HUGE }))
     }
 
     /// Chunks with a gap behind each, so that all begin well.

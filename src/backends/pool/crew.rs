@@ -14,7 +14,7 @@ const THREADS: usize = 16;
 /// The most threads.
 const MOST_THREADS: usize = 256;
 
-/// How many threads, and where they run.
+/// How many threads, and where they run: one that may run anywhere is the caller's.
 #[derive(Debug)]
 pub(super) struct Crew {
     threads: usize,
@@ -60,6 +60,10 @@ impl Crew {
                 }
             }
         };
+        if self.threads == 1 && self.processors.is_none() {
+            run();
+            return first(failure);
+        }
         let refused = thread::scope(|scope| {
             let (mut started, mut refused) = (false, None);
             for number in 0..self.threads.min(count) {
@@ -72,13 +76,17 @@ impl Crew {
             // One that works is enough.
             refused.filter(|_| !started)
         });
-        if let Some((_, error)) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
+        first(failure)?;
         refused.map_or(Ok(()), |cause| {
             Err(BackendError::Threads { threads: self.threads, cause: cause.to_string() }.into())
         })
     }
+}
+
+/// The failure that was noted, if one was.
+fn first(failure: Mutex<Option<(usize, Error)>>) -> Result<(), Error> {
+    let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failure.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ mod crew;
 mod mapping;
 mod maps;
 pub(super) mod node;
-mod pin;
+mod registrar;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -29,8 +29,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagelift_planner::geometry::{Memory, PoolSpec, Region};
 
 pub use chunks::HostPoolSpec;
-pub use pin::Pin;
-pub(super) use pin::{Pinned, Process};
+pub use registrar::Registrar;
+pub(super) use registrar::{Pinned, Process};
 pub use shared::SharedMemory;
 
 use super::{Backend, Buffer};
@@ -92,7 +92,9 @@ impl HostPool {
     ) -> Result<Self, Error> {
         let mapping = Mapping::anonymous(spec.bytes()?, spec.huge_pages)?;
         // SAFETY: (1) the mapping is ours, and as large as the chunks ask for; (2) nobody has registered it.
-        unsafe { Self::of(&backend.pin(), spec, spec.padded()?, mapping.start(), Some(mapping), &progress) }
+        unsafe {
+            Self::of(&backend.registrar(), spec, spec.padded()?, mapping.start(), Some(mapping), &progress)
+        }
     }
 
     /// Maps memory that several processes have, and registers this process' mapping of it. Pages that no process has touched
@@ -116,7 +118,9 @@ impl HostPool {
         // SAFETY: (1) it has so many bytes, and keeps them (2).
         let mapping = unsafe { Mapping::shared(memory.as_fd(), bytes, spec.huge_pages) }?;
         // SAFETY: (1) the mapping is ours, and as large as the chunks ask for; (2) nobody has registered it.
-        unsafe { Self::of(&backend.pin(), spec, spec.padded()?, mapping.start(), Some(mapping), &progress) }
+        unsafe {
+            Self::of(&backend.registrar(), spec, spec.padded()?, mapping.start(), Some(mapping), &progress)
+        }
     }
 
     /// Registers memory that somebody else made and will free, where it lies: `blocks · block_bytes` bytes from `start` on.
@@ -140,7 +144,7 @@ impl HostPool {
         let start = NonNull::new(start).ok_or(MemoryError::Null)?;
         let chunks = spec.adjacent(start.addr().get() as u64)?;
         // SAFETY: (1) is ours, (2) is (3).
-        unsafe { Self::of(&backend.pin(), spec, chunks, start, None, &progress) }
+        unsafe { Self::of(&backend.registrar(), spec, chunks, start, None, &progress) }
     }
 
     /// Makes all pages present, and then registers the chunks.
@@ -149,7 +153,7 @@ impl HostPool {
     /// 1. The chunks' bytes from `start` on are valid for reads and writes while the pool lives, or `mapping`.
     /// 2. Those that are registered already stay so.
     unsafe fn of(
-        pin: &Arc<dyn Pin>,
+        registrar: &Arc<dyn Registrar>,
         spec: &HostPoolSpec,
         chunks: Chunks,
         start: NonNull<u8>,
@@ -161,7 +165,7 @@ impl HostPool {
         if let (None, Some(last)) = (&mapping, ranges.last()) {
             maps::check(&(base..base + last.end))?;
         }
-        let crew = Crew::new(spec.threads, pin.node())?;
+        let crew = Crew::new(spec.threads, registrar.node())?;
         let total = ranges.iter().map(|range| range.len() as u64).sum();
         let (present, registered) = (AtomicU64::new(0), AtomicU64::new(0));
         let more = |counter: &AtomicU64, bytes: usize| {
@@ -182,7 +186,7 @@ impl HostPool {
         let mapping = mapping.map(Arc::new);
         let done = |bytes| more(&registered, bytes);
         // SAFETY: (1, 2) are ours; the pieces keep the mapping.
-        let pinned = unsafe { pin::all(pin, start, &ranges, mapping.as_ref(), &crew, &done) }?;
+        let pinned = unsafe { registrar::all(registrar, start, &ranges, mapping.as_ref(), &crew, &done) }?;
         Ok(Self { blocks: spec.blocks, blocks_per_extent: chunks.blocks_per_chunk, chunks: pinned })
     }
 

@@ -68,7 +68,7 @@ impl Fake {
     }
 }
 
-impl Pin for Fake {
+impl Registrar for Fake {
     fn reach(&self) -> super::super::Reach {
         super::super::Reach::Mapped
     }
@@ -131,18 +131,18 @@ fn memory() -> (Mapping, usize) {
 }
 
 fn allocate(fake: &Arc<Fake>, spec: &HostPoolSpec) -> Result<HostPool, Error> {
-    let pin: Arc<dyn Pin> = Arc::clone(fake) as _;
+    let registrar: Arc<dyn Registrar> = Arc::clone(fake) as _;
     let mapping = Mapping::anonymous(spec.bytes()?, true)?;
     // SAFETY: (1, 2) the mapping is the pool's.
-    unsafe { HostPool::of(&pin, spec, spec.padded()?, mapping.start(), Some(mapping), &|_| ()) }
+    unsafe { HostPool::of(&registrar, spec, spec.padded()?, mapping.start(), Some(mapping), &|_| ()) }
 }
 
 /// Registers an engine's memory, which outlives the pool.
 fn register(fake: &Arc<Fake>, spec: &HostPoolSpec, memory: &Mapping) -> Result<HostPool, Error> {
-    let pin: Arc<dyn Pin> = Arc::clone(fake) as _;
+    let registrar: Arc<dyn Registrar> = Arc::clone(fake) as _;
     let chunks = spec.adjacent(memory.start().addr().get() as u64)?;
     // SAFETY: (1) the test keeps the memory, (2) and what others have registered.
-    unsafe { HostPool::of(&pin, spec, chunks, memory.start(), None, &|_| ()) }
+    unsafe { HostPool::of(&registrar, spec, chunks, memory.start(), None, &|_| ()) }
 }
 
 #[test]
@@ -256,12 +256,12 @@ fn a_driver_that_is_lost_keeps_its_pages() {
 fn progress_ends_with_all_of_it() {
     let seen = Mutex::new(Vec::new());
     let (memory, _) = memory();
-    let pin: Arc<dyn Pin> = Arc::new(Fake::new());
+    let registrar: Arc<dyn Registrar> = Arc::new(Fake::new());
     let (spec, start) = (spec(2), memory.start());
     let chunks = spec.adjacent(start.addr().get() as u64).unwrap();
     let note = |progress| seen.lock().unwrap().push(progress);
     // SAFETY: (1, 2) the test keeps the memory.
-    let pool = unsafe { HostPool::of(&pin, &spec, chunks, start, None, &note) }.unwrap();
+    let pool = unsafe { HostPool::of(&registrar, &spec, chunks, start, None, &note) }.unwrap();
     drop(pool);
     let total = 6 * CHUNK;
     let seen = seen.into_inner().unwrap();

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use crate::backends::Reach;
 use crate::backends::cuda::context::Context;
-use crate::backends::pool::{Pin, node};
+use crate::backends::pool::{Registrar, node};
 use crate::error::BackendError;
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
@@ -22,7 +22,7 @@ const HOST: u32 = 1;
 /// What is asked about address by address, where the driver tells no range.
 const PAGE: usize = 4096;
 
-impl Pin for Context {
+impl Registrar for Context {
     /// Of every GPU: registrations are portable.
     fn reach(&self) -> Reach {
         Reach::Mapped

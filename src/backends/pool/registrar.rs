@@ -21,7 +21,7 @@ const ALREADY_REGISTERED: i32 = 712;
 /// How host memory becomes memory that a backend's kernels reach, and stops being so.
 ///
 /// The methods have the bodies of a backend whose kernels run on the CPU: they reach everything, where it lies.
-pub trait Pin: fmt::Debug + Send + Sync {
+pub trait Registrar: fmt::Debug + Send + Sync {
     /// Whose kernels reach registered memory.
     fn reach(&self) -> Reach {
         Reach::Process
@@ -43,7 +43,7 @@ pub trait Pin: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Undoes [`Pin::register`].
+    /// Undoes [`Registrar::register`].
     ///
     /// # Safety
     /// 1. It was registered from `start` on by this value, and not unregistered since.
@@ -77,12 +77,12 @@ pub trait Pin: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Process;
 
-impl Pin for Process {}
+impl Registrar for Process {}
 
 /// A piece of memory that kernels reach.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    pin: Arc<dyn Pin>,
+    registrar: Arc<dyn Registrar>,
     start: NonNull<u8>,
     bytes: usize,
     /// What kernels reach it by.
@@ -106,21 +106,21 @@ impl Pinned {
     ///    one.
     /// 2. Where it is registered already, it stays so while this lives.
     pub unsafe fn new(
-        pin: &Arc<dyn Pin>,
+        registrar: &Arc<dyn Registrar>,
         start: NonNull<u8>,
         bytes: usize,
         mapping: Option<Arc<Mapping>>,
     ) -> Result<Self, Error> {
         let range = start.addr().get()..start.addr().get().saturating_add(bytes);
-        let ours = match pin.registered(range.start, range.end)? {
+        let ours = match registrar.registered(range.start, range.end)? {
             Some(end) if end >= range.end => false,
             Some(end) => return Err(in_part(&range, range.start..end).into()),
             None => {
                 // SAFETY: (1) is ours.
-                match unsafe { pin.register(start, bytes) } {
+                match unsafe { registrar.register(start, bytes) } {
                     Ok(()) => true,
                     Err(error @ BackendError::Driver { code: INVALID_VALUE | ALREADY_REGISTERED, .. }) => {
-                        let part = first_registered(pin.as_ref(), &range)?;
+                        let part = first_registered(registrar.as_ref(), &range)?;
                         return Err(part.map_or(error.into(), |part| in_part(&range, part).into()));
                     }
                     Err(BackendError::Driver { code: OUT_OF_MEMORY, .. }) => {
@@ -133,8 +133,8 @@ impl Pinned {
             }
         };
         // From here on it is undone when it is dropped.
-        let mut pinned = Self { pin: Arc::clone(pin), start, bytes, alias: 0, ours, mapping };
-        pinned.alias = pin.alias(start)?;
+        let mut pinned = Self { registrar: Arc::clone(registrar), start, bytes, alias: 0, ours, mapping };
+        pinned.alias = registrar.alias(start)?;
         Ok(pinned)
     }
 
@@ -151,7 +151,7 @@ impl Pinned {
     }
 
     pub fn reach(&self) -> Reach {
-        self.pin.reach()
+        self.registrar.reach()
     }
 }
 
@@ -161,7 +161,7 @@ impl Drop for Pinned {
             return;
         }
         // SAFETY: (1) it was registered here, and goes once; (2) registries wait for launches before they drop what these use.
-        let undone = unsafe { self.pin.unregister(self.start) };
+        let undone = unsafe { self.registrar.unregister(self.start) };
         if undone.is_err() {
             // A lost context, or a driver that has gone before us: it may still have the pages, so they stay mapped.
             std::mem::forget(self.mapping.take());
@@ -175,7 +175,7 @@ impl Drop for Pinned {
 /// # Safety
 /// 1. As [`Pinned::new`], for each.
 pub(super) unsafe fn all(
-    pin: &Arc<dyn Pin>,
+    registrar: &Arc<dyn Registrar>,
     start: NonNull<u8>,
     pieces: &[Range<usize>],
     mapping: Option<&Arc<Mapping>>,
@@ -189,7 +189,7 @@ pub(super) unsafe fn all(
         let at = std::ptr::with_exposed_provenance_mut(base.wrapping_add(piece.start));
         let at = NonNull::new(at).ok_or(MemoryError::Null)?;
         // SAFETY: (1, 2) are ours.
-        let one = unsafe { Pinned::new(pin, at, piece.len(), mapping.cloned()) }?;
+        let one = unsafe { Pinned::new(registrar, at, piece.len(), mapping.cloned()) }?;
         pinned.lock().unwrap_or_else(PoisonError::into_inner).push((index, one));
         done(piece.len());
         Ok(())
@@ -207,11 +207,14 @@ fn in_part(whole: &Range<usize>, part: Range<usize>) -> MemoryError {
 
 /// The first registered bytes of a range that the driver has refused, if any are. It asks page by page: only an error waits
 /// for it.
-fn first_registered(pin: &dyn Pin, range: &Range<usize>) -> Result<Option<Range<usize>>, BackendError> {
+fn first_registered(
+    registrar: &dyn Registrar,
+    range: &Range<usize>,
+) -> Result<Option<Range<usize>>, BackendError> {
     let page = PAGE as usize;
     let next = |at: &usize| Some(((at / page) + 1).saturating_mul(page)).filter(|next| *next < range.end);
     for at in std::iter::successors(Some(range.start), next) {
-        if let Some(end) = pin.registered(at, range.end)? {
+        if let Some(end) = registrar.registered(at, range.end)? {
             return Ok(Some(at..end));
         }
     }
