@@ -47,7 +47,8 @@ fn figures_and_budgets_are_chosen() {
     let output = pagelift(&[&SMALL[..], &["1", "--only", "h,f"]].concat());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{text}");
-    let headings: Vec<&str> = text.lines().filter(|line| line.contains("  ") && !line.contains('│')).collect();
+    let headings: Vec<&str> =
+        text.lines().filter(|line| line.contains("  ") && !line.contains('│')).collect();
     assert!(
         matches!(headings[..], [f, h] if f.starts_with("f  512") && h.starts_with("h  an empty")),
         "{text}"
