@@ -110,10 +110,9 @@ fn speeds() -> Axis {
 
 /// A size in binary units.
 fn binary(bytes: f64) -> String {
-    let units = ["B", "KiB", "MiB"];
-    let power = units.iter().zip(0..).rev().find(|(_, power)| bytes >= 1024_f64.powi(*power));
-    power
-        .map_or_else(|| bytes.to_string(), |(unit, power)| format!("{} {unit}", bytes / 1024_f64.powi(power)))
+    let units = [("MiB", 1024.0 * 1024.0), ("KiB", 1024.0)];
+    let unit = units.into_iter().find(|(_, unit)| bytes >= *unit);
+    unit.map_or_else(|| format!("{bytes} B"), |(words, unit)| format!("{} {words}", bytes / unit))
 }
 
 /// A way and its budget.
