@@ -393,6 +393,14 @@ pub enum BackendError {
     /// Recording on a stream that is not being captured.
     #[error("the stream is not being captured; begin a capture, or launch")]
     NotCapturing,
+    /// A stream of another GPU.
+    #[error("the stream is of GPU {found}, and the work is for GPU {expected}; use a stream of that GPU")]
+    OtherGpu {
+        /// The GPU that the memory and the kernels are on.
+        expected: u32,
+        /// The stream's GPU.
+        found: u32,
+    },
     /// Work is to be waited for on a stream that is being captured.
     #[error("a stream that is being captured cannot be waited for; end the capture first")]
     WaitsForCapture,

@@ -75,6 +75,11 @@ pub trait Backend: fmt::Debug {
         None
     }
 
+    /// Whether a fault has taken everything that it works with, as far as calls have told.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
     /// Waits for everything that was enqueued on a stream.
     ///
     /// # Errors
@@ -161,7 +166,9 @@ pub enum Kernel {
 }
 
 /// A backend may be shared by several launchers.
-impl<B: Backend + ?Sized> Backend for &B {
+macro_rules! shared {
+    ($($pointer:ty),*) => { $(
+impl<B: Backend + ?Sized> Backend for $pointer {
     type Stream = B::Stream;
 
     fn name(&self) -> &'static str {
@@ -186,6 +193,10 @@ impl<B: Backend + ?Sized> Backend for &B {
 
     fn in_flight<'s>(&self, stream: &'s Self::Stream) -> Option<&'s Arc<dyn Finish>> {
         (**self).in_flight(stream)
+    }
+
+    fn is_lost(&self) -> bool {
+        (**self).is_lost()
     }
 
     fn wait(&self, stream: &Self::Stream) -> Result<(), BackendError> {
@@ -226,6 +237,10 @@ impl<B: Backend + ?Sized> Backend for &B {
         unsafe { (**self).launch(stream, workers, kernel) }
     }
 }
+    )* };
+}
+
+shared!(&B, Arc<B>);
 
 /// Which backend is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -70,7 +70,7 @@ impl<B: Backend> Launcher<B, DigestPlan> {
         match self.state(ticket) {
             TicketState::Done(_) => {}
             TicketState::Pending => return Err(LaunchError::DigestsPending { ticket }.into()),
-            TicketState::Superseded | TicketState::Refused | TicketState::Unknown => {
+            TicketState::Superseded | TicketState::Refused | TicketState::Lost | TicketState::Unknown => {
                 return Err(LaunchError::DigestsGone { ticket }.into());
             }
         }

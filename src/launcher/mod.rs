@@ -10,6 +10,7 @@
 //! | [`Done`](TicketState::Done) | carried out, and visible to the host |
 //! | [`Superseded`](TicketState::Superseded) | overwritten before a launch saw it: plan its work again |
 //! | [`Refused`](TicketState::Refused) | its table was of another version, and nothing was moved |
+//! | [`Lost`](TicketState::Lost) | a fault took the GPU's context before |
 //! | [`Unknown`](TicketState::Unknown) | settled too long ago, or another launcher's |
 
 mod counters;
@@ -198,10 +199,14 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         Ok(())
     }
 
-    /// What became of a ticket.
+    /// What became of a ticket: a look at memory, and no call of a driver. That a context is lost is learnt by calls, such as
+    /// [`Launcher::wait`]; from then on what was pending is [`TicketState::Lost`].
     #[must_use]
     pub fn state(&self, ticket: Ticket) -> TicketState {
-        self.ring.state(ticket)
+        match self.ring.state(ticket) {
+            TicketState::Pending if self.backend().is_lost() => TicketState::Lost,
+            state => state,
+        }
     }
 
     /// What this launcher has done.

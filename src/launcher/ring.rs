@@ -37,6 +37,8 @@ pub enum TicketState {
     Superseded,
     /// The kernel found a table of another version, and moved nothing.
     Refused,
+    /// A fault took the GPU's context before it was done: what it was to move is unknown, as is all memory of that GPU.
+    Lost,
     /// It was settled too long ago to be remembered, or was never staged by this launcher.
     Unknown,
 }
@@ -196,7 +198,7 @@ impl Totals {
             }
             TicketState::Superseded => self.superseded += 1,
             TicketState::Refused => self.refused += 1,
-            TicketState::Pending | TicketState::Unknown => {}
+            TicketState::Pending | TicketState::Lost | TicketState::Unknown => {}
         }
         self
     }

@@ -42,7 +42,7 @@ impl Cuda {
         mode: CaptureMode,
         body: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(CudaGraph, T), Error> {
-        let capture = Capture::begin(stream, mode)?;
+        let mut capture = Capture::begin(stream, mode)?;
         let result = body();
         let graph = capture.end();
         let result = result?;
@@ -55,6 +55,7 @@ impl Cuda {
 /// A capture that has begun, and ends whatever becomes of it.
 struct Capture<'s> {
     stream: &'s CudaStream,
+    ended: bool,
 }
 
 impl<'s> Capture<'s> {
@@ -66,21 +67,23 @@ impl<'s> Capture<'s> {
         };
         // SAFETY: the stream lives, and the mode is one of the three.
         stream.context().within(|calls| unsafe { calls.begin_capture(stream.raw(), mode) })?;
-        Ok(Self { stream })
+        Ok(Self { stream, ended: false })
     }
 
-    fn end(self) -> Result<CudaGraph, BackendError> {
-        let stream = self.stream;
-        // It ends here, and not when this is dropped.
-        std::mem::forget(self);
-        end(stream)
+    fn end(&mut self) -> Result<CudaGraph, BackendError> {
+        let graph = end(self.stream);
+        self.ended = graph.is_ok();
+        graph
     }
 }
 
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
-        // A body panicked: whoever catches that finds a stream that takes work again.
-        let _ = end(self.stream);
+        // Its body panicked, or the end failed, perhaps before it ended anything: whoever uses the stream next finds one
+        // that takes work.
+        if !self.ended {
+            let _ = end(self.stream);
+        }
     }
 }
 

@@ -293,11 +293,19 @@ impl Backend for Cuda {
         Some(stream.launches())
     }
 
+    fn is_lost(&self) -> bool {
+        self.context.is_lost()
+    }
+
     fn wait(&self, stream: &CudaStream) -> Result<(), BackendError> {
         stream.wait()
     }
 
     fn is_capturing(&self, stream: &CudaStream) -> Result<bool, BackendError> {
+        let [expected, found] = [&self.context, stream.context()].map(|context| context.facts().ordinal);
+        if expected != found {
+            return Err(BackendError::OtherGpu { expected, found });
+        }
         stream.is_capturing()
     }
 

@@ -117,7 +117,7 @@ impl Stream {
             return Err(BackendError::WaitsForCapture);
         }
         // SAFETY: the stream lives.
-        self.context.within(|calls| unsafe { calls.stream_synchronize(self.handle) })
+        self.context.unrestricted(|calls| unsafe { calls.stream_synchronize(self.handle) })
     }
 }
 

@@ -33,10 +33,19 @@ impl Registrar for Context {
     }
 
     unsafe fn register(&self, start: NonNull<u8>, bytes: usize) -> Result<(), BackendError> {
-        // SAFETY: the memory is valid (1).
-        self.unrestricted(|calls| unsafe {
-            calls.host_register(start.as_ptr().cast(), bytes, PORTABLE_MAPPED)
-        })
+        let mut done = false;
+        let registered = self.unrestricted(|calls| {
+            // SAFETY: the memory is valid (1).
+            unsafe { calls.host_register(start.as_ptr().cast(), bytes, PORTABLE_MAPPED) }?;
+            done = true;
+            Ok(())
+        });
+        if done && registered.is_err() {
+            // Something went wrong after that: the caller is told that it is not registered, and so it is not.
+            // SAFETY: (1) it was registered just now; (2) nobody knows.
+            let _ = unsafe { self.unregister(start) };
+        }
+        registered
     }
 
     unsafe fn unregister(&self, start: NonNull<u8>) -> Result<(), BackendError> {
