@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-use pagelift::backends::Cpu;
+use pagelift::backends::{Backend, CaptureMode, Cpu, Cuda, CudaDriver};
 use pagelift::geometry::*;
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::*;
@@ -21,6 +21,7 @@ use pagelift::plan::{
     DigestPlan, MirrorPlan, PlanCapacity, Queries, RestorePlan, RowBinding, RowCapacity, TailRows,
 };
 use pagelift::quantity::Tokens;
+use pagelift_fake_driver::{Machine, Pace};
 
 /// Counts what the calling thread allocates.
 struct Counting;
@@ -32,7 +33,9 @@ thread_local! {
 // SAFETY: the system's allocator, and a number that needs no allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        if !pagelift_fake_driver::in_a_call() {
+            ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        }
         // SAFETY: the caller's conditions are the same.
         unsafe { System.alloc(layout) }
     }
@@ -52,8 +55,8 @@ fn allocations(body: impl FnOnce()) -> u64 {
     ALLOCATIONS.get() - before
 }
 
-struct World {
-    backend: Cpu,
+struct World<B> {
+    backend: B,
     memory: Registry,
     geometry: Arc<Geometry>,
     group: GroupKey<Paged>,
@@ -64,8 +67,7 @@ struct World {
 }
 
 /// Two layers of 16 rows a page; eight blocks and four pages.
-fn world() -> World {
-    let backend = Cpu::with_threads(1).unwrap();
+fn world<B: Backend>(backend: B) -> World<B> {
     let layout = PagedLayout::builder(16).segment("row", 64).build().unwrap();
     let page = layout.page_bytes().get();
     let mut memory = Registry::new();
@@ -99,7 +101,7 @@ fn world() -> World {
 
 #[test]
 fn a_step_of_restore_allocates_nothing() {
-    let World { backend, mut memory, geometry, group, .. } = world();
+    let World { backend, mut memory, geometry, group, .. } = world(Cpu::with_threads(1).unwrap());
     let mut plan = RestorePlan::new(geometry, PlanCapacity::default()).unwrap();
     let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default()).unwrap();
     let (blocks, pages) = ([7, 2, 5].map(HostBlockId::new), [3, 0, 1].map(PageId::new));
@@ -120,7 +122,7 @@ fn a_step_of_restore_allocates_nothing() {
 
 #[test]
 fn a_step_of_mirroring_allocates_nothing() {
-    let World { backend, mut memory, geometry, group, arrays, .. } = world();
+    let World { backend, mut memory, geometry, group, arrays, .. } = world(Cpu::with_threads(1).unwrap());
     let mut plan = MirrorPlan::new(geometry, RowCapacity::default()).unwrap();
     let queries = Some(Queries { starts: arrays + 512, accepted: Some(arrays + 1024), requests: 4 });
     let binding = RowBinding { count: Some(arrays + 2048), queries, ..RowBinding::new(arrays, 32) };
@@ -143,7 +145,8 @@ fn a_step_of_mirroring_allocates_nothing() {
 
 #[test]
 fn a_step_of_digests_allocates_nothing() {
-    let World { backend, mut memory, geometry, digests: [host, device], .. } = world();
+    let World { backend, mut memory, geometry, digests: [host, device], .. } =
+        world(Cpu::with_threads(1).unwrap());
     let mut plan = DigestPlan::new(geometry, PlanCapacity::default()).unwrap();
     let mut launcher = Launcher::bind(backend, &memory, &mut plan, LauncherOptions::default()).unwrap();
     let (blocks, pages) = ([7, 2, 5].map(HostBlockId::new), [3, 0, 1].map(PageId::new));
@@ -157,6 +160,35 @@ fn a_step_of_digests_allocates_nothing() {
     };
     step();
     assert_eq!(allocations(|| (0..200).for_each(|_| step())), 0);
+}
+
+/// What an engine does in each step on a GPU: planning, staging, a replay. The driver in software is not counted.
+#[test]
+fn a_step_of_replays_allocates_nothing() {
+    let machine = Machine::new(1);
+    machine.pace(Pace::Early);
+    // SAFETY: (1) the machine's calls have the driver's signatures and keep its promises, and are functions of this program.
+    let driver = unsafe { CudaDriver::from_symbols(|name| machine.symbol(name)) }.unwrap();
+    let gpu = Cuda::open_with(&driver, 0).unwrap();
+    let World { mut memory, geometry, group, .. } = world(&gpu);
+    let mut plan = RestorePlan::new(geometry, PlanCapacity::default()).unwrap();
+    let mut launcher = Launcher::bind(&gpu, &memory, &mut plan, LauncherOptions::default()).unwrap();
+    let (blocks, pages) = ([7, 2, 5].map(HostBlockId::new), [3, 0, 1].map(PageId::new));
+    let groups = [ImportGroup::new(group, &blocks, &pages)];
+    let span = PromptSpan::new(Tokens::new(35), Recurrence::None).unwrap();
+    let stream = gpu.stream();
+    // SAFETY: (1) the graph goes first; (2, 3) it is replayed on the launcher's stream, and nobody looks.
+    let record = || unsafe { launcher.record(&mut memory) };
+    let (mut graph, ()) = gpu.capture(&stream, CaptureMode::ThreadLocal, record).unwrap();
+    let mut step = || {
+        plan.clear();
+        plan.lift(&Import { span, groups: &groups }, TailRows::ExactZeroed).unwrap();
+        let ticket = launcher.stage(&memory, &mut plan).unwrap();
+        graph.replay(&stream).unwrap();
+        assert!(matches!(launcher.state(ticket), TicketState::Done(_)));
+    };
+    step();
+    assert_eq!(allocations(|| (0..50).for_each(|_| step())), 0);
 }
 
 #[test]

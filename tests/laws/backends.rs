@@ -4,9 +4,13 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Cpu, Cuda, CudaStream, Emulated, Kernel, Reach, Registrar, Shape};
+use pagelift::backends::{
+    Backend, Buffer, Cpu, Cuda, CudaDriver, CudaStream, Emulated, Kernel, Reach, Registrar, Shape,
+};
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
+
+use pagelift_fake_driver::{Machine, Pace};
 
 use crate::rng::Rng;
 
@@ -72,26 +76,57 @@ fn emulated(seed: u64, lanes: u32, bulk: bool) -> Emulated {
 
 /// A GPU whose launches have finished when the call returns: so the laws need not know that it has streams.
 pub enum Gpu {}
+/// The CUDA backend over a driver in software.
+pub enum Software {}
 
 /// The first GPU. Tests that need one are ignored, unless somebody who has one asks for them.
 pub fn gpu() -> &'static Cuda {
-    static GPU: OnceLock<Cuda> = OnceLock::new();
-    GPU.get_or_init(|| Cuda::open(0).unwrap())
+    shared_gpu()
+}
+
+/// The same.
+pub fn shared_gpu() -> &'static Arc<Cuda> {
+    static GPU: OnceLock<Arc<Cuda>> = OnceLock::new();
+    GPU.get_or_init(|| Arc::new(Cuda::open(0).unwrap()))
 }
 
 impl Subject for Gpu {
     type Backend = Waiting;
     fn backend(_: u64) -> Waiting {
-        Waiting(gpu())
+        Waiting(Arc::clone(shared_gpu()))
     }
 }
 
+impl Subject for Software {
+    type Backend = Waiting;
+    fn backend(seed: u64) -> Waiting {
+        thread_local! {
+            static GPU: (Machine, Arc<Cuda>) = {
+                let machine = Machine::new(1);
+                let driver = software(&machine).unwrap();
+                (machine, Arc::new(Cuda::open_with(&driver, 0).unwrap()))
+            };
+        }
+        GPU.with(|(machine, gpu)| {
+            machine.seed(seed);
+            machine.pace(Rng(seed).pick(&[Pace::Late, Pace::Early, Pace::Random]));
+            Waiting(Arc::clone(gpu))
+        })
+    }
+}
+
+/// The driver of a machine in software.
+pub fn software(machine: &Machine) -> Result<CudaDriver, BackendError> {
+    // SAFETY: (1) the machine's calls have the driver's signatures and keep its promises, and are functions of this program.
+    unsafe { CudaDriver::from_symbols(|name| machine.symbol(name)) }
+}
+
 /// Waits for each launch.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiting(&'static Cuda);
+#[derive(Clone, Debug)]
+pub struct Waiting(Arc<Cuda>);
 
 impl Waiting {
-    fn settle(self, enqueued: Result<(), BackendError>) -> Result<(), BackendError> {
+    fn settle(&self, enqueued: Result<(), BackendError>) -> Result<(), BackendError> {
         enqueued?;
         self.0.synchronize().unwrap();
         Ok(())

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, CaptureMode, Cpu, Cuda, CudaGraph};
+use pagelift::backends::{Backend, CaptureMode, Cpu, Cuda, CudaGraph, CudaStream};
 use pagelift::error::{BackendError, MemoryError};
 use pagelift::geometry::Memory;
 use pagelift::id::Ticket;
@@ -11,7 +11,7 @@ use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::RestorePlan;
 
-use crate::backends::gpu;
+use crate::device::{Device, on_devices};
 use crate::image::Image;
 use crate::restore::{Prompt, ROOM};
 use crate::rng::Rng;
@@ -19,67 +19,92 @@ use crate::world::World;
 
 const DONE: TicketState = TicketState::Done(Report { bad: 0, rows: 0, skipped: 0 });
 
+on_devices! {
+    graphs_recorded_once_carry_out_whatever_is_staged,
+    the_host_may_be_two_steps_ahead,
+    a_capturing_stream_takes_no_stage_and_no_launch,
+    memory_is_read_after_launches_have_finished,
+    a_launcher_waits_before_it_goes,
+    an_engines_own_host_memory_is_registered_where_it_lies,
+    an_engines_own_device_memory_is_adopted_and_not_freed,
+    kernels_are_not_launched_on_memory_that_they_do_not_reach,
+}
+
 /// A random world on the GPU, and a launcher of lifts.
-struct Lifts {
-    world: World,
-    plan: RestorePlan,
-    launcher: Launcher<&'static Cuda, RestorePlan>,
+pub struct Lifts {
+    gpu: Arc<Cuda>,
+    pub world: World,
+    pub plan: RestorePlan,
+    pub launcher: Launcher<Arc<Cuda>, RestorePlan>,
 }
 
 impl Lifts {
-    fn new(rng: &mut Rng, slots: u32) -> Self {
-        let world = World::random(rng, 4, gpu());
+    pub fn new(device: &Device, rng: &mut Rng, slots: u32) -> Self {
+        let gpu = Arc::clone(&device.gpu);
+        let world = World::random(rng, 4, &gpu);
         let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
         let options = LauncherOptions { slots, ..LauncherOptions::default() };
-        let launcher = Launcher::bind(gpu(), &world.memory, &mut plan, options).unwrap();
-        Self { world, plan, launcher }
+        let launcher = Launcher::bind(Arc::clone(&gpu), &world.memory, &mut plan, options).unwrap();
+        Self { gpu, world, plan, launcher }
     }
 
-    fn stage(&mut self, prompts: &[Prompt]) -> Ticket {
+    pub fn try_stage(&mut self, prompts: &[Prompt]) -> Result<Ticket, Error> {
         self.plan.clear();
         prompts.iter().for_each(|prompt| prompt.lift(&self.world, &mut self.plan));
-        self.launcher.stage(&self.world.memory, &mut self.plan).unwrap()
+        self.launcher.stage(&self.world.memory, &mut self.plan)
+    }
+
+    pub fn stage(&mut self, prompts: &[Prompt]) -> Ticket {
+        self.try_stage(prompts).unwrap()
     }
 
     /// Some imports that fit beside each other, perhaps none.
-    fn prompts(&self, rng: &mut Rng) -> Vec<Prompt> {
+    pub fn prompts(&self, rng: &mut Rng) -> Vec<Prompt> {
         let mut free = self.world.free_ids(rng);
         (0..rng.below(4)).map_while(|_| Prompt::random(rng, &self.world, &mut free)).collect()
     }
 
-    fn capture(&mut self, mode: CaptureMode) -> CudaGraph {
-        let (launcher, memory) = (&mut self.launcher, &mut self.world.memory);
-        // SAFETY: (1) the test drops its graphs first; (2, 3) it replays them one after the other, and waits before it
-        // looks.
-        let record = || unsafe { launcher.record(memory) };
-        gpu().capture(&gpu().stream(), mode, record).unwrap().0
+    pub fn record(&mut self) -> Result<(), Error> {
+        // SAFETY: (1) tests drop their graphs first; (2, 3) they replay them one after the other, and wait before they
+        // look.
+        unsafe { self.launcher.record(&mut self.world.memory) }
     }
 
-    fn expect(&self, image: &mut Image, prompts: &[Prompt]) {
+    pub fn capture(&mut self, stream: &CudaStream, mode: CaptureMode) -> CudaGraph {
+        let gpu = Arc::clone(&self.gpu);
+        gpu.capture(stream, mode, || self.record()).unwrap().0
+    }
+
+    pub fn expect(&self, image: &mut Image, prompts: &[Prompt]) {
         for prompt in prompts {
             prompt.expect(&self.world, image);
         }
     }
 
-    /// Replays a graph over new bytes, and expects the effect of these imports and no other.
-    fn replay(&mut self, graph: &mut CudaGraph, rng: &mut Rng, prompts: &[Prompt]) {
+    /// New bytes everywhere, and what they become by these imports.
+    pub fn expected(&mut self, rng: &mut Rng, prompts: &[Prompt]) -> Image {
         self.world.fill(rng);
         let mut expected = self.world.image();
         self.expect(&mut expected, prompts);
-        graph.replay(&gpu().stream()).unwrap();
-        gpu().synchronize().unwrap();
+        expected
+    }
+
+    /// Replays a graph over new bytes, and expects the effect of these imports and no other.
+    fn replay(&mut self, graph: &mut CudaGraph, rng: &mut Rng, prompts: &[Prompt]) {
+        let expected = self.expected(rng, prompts);
+        graph.replay(&self.gpu.stream()).unwrap();
+        self.launcher.wait().unwrap();
         self.world.assert_is(&expected);
     }
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn graphs_recorded_once_carry_out_whatever_is_staged() {
-    for seed in 0..24 {
+fn graphs_recorded_once_carry_out_whatever_is_staged(device: &Device) {
+    let gpu = &device.gpu;
+    for seed in 0..12 {
         let mut rng = Rng(seed);
-        let mut it = Lifts::new(&mut rng, 3);
+        let mut it = Lifts::new(device, &mut rng, 3);
         let modes = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
-        let mut graphs = modes.map(|mode| it.capture(mode));
+        let mut graphs = modes.map(|mode| it.capture(&gpu.stream(), mode));
         // Nothing is staged yet.
         it.replay(&mut graphs[0], &mut rng, &[]);
         for step in 0..12 {
@@ -95,12 +120,11 @@ fn graphs_recorded_once_carry_out_whatever_is_staged() {
     }
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn the_host_may_be_two_steps_ahead() {
+fn the_host_may_be_two_steps_ahead(device: &Device) {
+    let gpu = &device.gpu;
     let mut rng = Rng(1);
-    let mut it = Lifts::new(&mut rng, 3);
-    let mut graph = it.capture(CaptureMode::ThreadLocal);
+    let mut it = Lifts::new(device, &mut rng, 3);
+    let mut graph = it.capture(&gpu.stream(), CaptureMode::ThreadLocal);
     it.world.fill(&mut rng);
     let mut expected = it.world.image();
     let mut tickets = Vec::new();
@@ -108,20 +132,19 @@ fn the_host_may_be_two_steps_ahead() {
         let prompts = it.prompts(&mut rng);
         tickets.push(it.stage(&prompts));
         it.expect(&mut expected, &prompts);
-        graph.replay(&gpu().stream()).unwrap();
+        graph.replay(&gpu.stream()).unwrap();
     }
-    gpu().synchronize().unwrap();
+    gpu.synchronize().unwrap();
     it.world.assert_is(&expected);
     assert!(tickets.iter().all(|ticket| it.launcher.state(*ticket) == DONE));
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn a_capturing_stream_takes_no_stage_and_no_launch() {
+fn a_capturing_stream_takes_no_stage_and_no_launch(device: &Device) {
+    let gpu = &device.gpu;
     let mut rng = Rng(2);
-    let mut it = Lifts::new(&mut rng, 2);
+    let mut it = Lifts::new(device, &mut rng, 2);
     let before = it.world.image();
-    let refused = gpu().capture(&gpu().stream(), CaptureMode::Relaxed, || {
+    let refused = gpu.capture(&gpu.stream(), CaptureMode::Relaxed, || {
         let staged = it.launcher.stage(&it.world.memory, &mut it.plan).map(drop);
         Ok([staged, it.launcher.launch(&mut it.world.memory)])
     });
@@ -135,15 +158,13 @@ fn a_capturing_stream_takes_no_stage_and_no_launch() {
     it.world.assert_is(&before);
     let ticket = it.stage(&[]);
     it.launcher.launch(&mut it.world.memory).unwrap();
-    gpu().synchronize().unwrap();
+    gpu.synchronize().unwrap();
     assert_eq!(it.launcher.state(ticket), DONE);
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn memory_is_read_after_launches_have_finished() {
+fn memory_is_read_after_launches_have_finished(device: &Device) {
     let mut rng = Rng(3);
-    let mut it = Lifts::new(&mut rng, 4);
+    let mut it = Lifts::new(device, &mut rng, 4);
     for _ in 0..20 {
         it.world.fill(&mut rng);
         let mut expected = it.world.image();
@@ -156,19 +177,32 @@ fn memory_is_read_after_launches_have_finished() {
     }
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn an_engines_own_host_memory_is_registered_where_it_lies() {
+/// Launches read its tables, and copies its slots.
+fn a_launcher_waits_before_it_goes(device: &Device) {
+    for seed in 0..4 {
+        let mut rng = Rng(seed);
+        let mut it = Lifts::new(device, &mut rng, 2);
+        let prompts = it.prompts(&mut rng);
+        let expected = it.expected(&mut rng, &prompts);
+        it.stage(&prompts);
+        it.launcher.launch(&mut it.world.memory).unwrap();
+        drop(it.launcher);
+        it.world.assert_is(&expected);
+    }
+}
+
+fn an_engines_own_host_memory_is_registered_where_it_lies(device: &Device) {
+    let gpu = &device.gpu;
     let mut own = vec![7_u8; 3 << 20];
     let mut memory = Registry::new();
     // SAFETY: (1) the vector outlives the registry, and (2) is not touched but through it.
-    let buffer = unsafe { gpu().register(own.as_mut_ptr(), own.len()) }.unwrap();
+    let buffer = unsafe { gpu.register(own.as_mut_ptr(), own.len()) }.unwrap();
     let id = memory.adopt(Memory::Host, buffer).unwrap();
     assert!(memory.bytes(id).unwrap().iter().all(|byte| *byte == 7));
     // Half of it again: it is recognised, and still registered when that goes.
     let address = memory.region(id).unwrap().address();
     // SAFETY: (1, 2) as above, and it goes before.
-    let again = unsafe { gpu().register(memory.bytes_mut(id).unwrap().as_mut_ptr(), 1 << 20) }.unwrap();
+    let again = unsafe { gpu.register(memory.bytes_mut(id).unwrap().as_mut_ptr(), 1 << 20) }.unwrap();
     assert_eq!(again.region().address(), address);
     drop(again);
     memory.release(id).unwrap();
@@ -176,15 +210,14 @@ fn an_engines_own_host_memory_is_registered_where_it_lies() {
     assert_eq!(own[0], 7);
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn an_engines_own_device_memory_is_adopted_and_not_freed() {
+fn an_engines_own_device_memory_is_adopted_and_not_freed(device: &Device) {
+    let gpu = &device.gpu;
     let [mut theirs, mut ours] = [Registry::new(), Registry::new()];
-    let owned = theirs.allocate(gpu(), Memory::Device, 4096).unwrap();
+    let owned = theirs.allocate(gpu, Memory::Device, 4096).unwrap();
     theirs.write(owned, 0, &[5; 4096]).unwrap();
     let address = theirs.region(owned).unwrap().address();
     // SAFETY: (1) the other registry outlives this one, and (2) is not asked meanwhile.
-    let adopted = ours.adopt(Memory::Device, unsafe { gpu().adopt(address + 1024, 2048) }).unwrap();
+    let adopted = ours.adopt(Memory::Device, unsafe { gpu.adopt(address + 1024, 2048) }).unwrap();
     let mut bytes = [0; 2048];
     ours.read(adopted, 0, &mut bytes).unwrap();
     assert!(bytes.iter().all(|byte| *byte == 5) && ours.bytes(adopted).is_none());
@@ -194,16 +227,15 @@ fn an_engines_own_device_memory_is_adopted_and_not_freed() {
     assert_eq!(bytes[1022..1025], [5, 6, 5]);
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn kernels_are_not_launched_on_memory_that_they_do_not_reach() {
+fn kernels_are_not_launched_on_memory_that_they_do_not_reach(device: &Device) {
+    let gpu = &device.gpu;
     fn bind<B: Backend>(on: &impl Backend, backend: B) -> Error {
         let world = World::small(on);
         let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
         Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).map(drop).unwrap_err()
     }
     let cpu = Cpu::with_threads(1).unwrap();
-    for error in [bind(&cpu, gpu()), bind(gpu(), &cpu)] {
+    for error in [bind(&cpu, gpu), bind(gpu, &cpu)] {
         assert!(matches!(error, Error::Memory(MemoryError::OutOfReach { .. })), "{error}");
     }
 }

@@ -40,6 +40,11 @@ impl Image {
         self.from(to)[..bytes].copy_from_slice(&row);
     }
 
+    /// The same byte from `address` on.
+    pub fn fill(&mut self, address: u64, bytes: usize, value: u8) {
+        self.from(address)[..bytes].fill(value);
+    }
+
     /// The bytes of one row, as they were.
     pub fn restore(&mut self, before: &mut Self, address: u64, bytes: u32) {
         let bytes = bytes as usize;

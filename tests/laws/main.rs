@@ -12,13 +12,17 @@
 
 mod adopted;
 mod backends;
+mod capture;
 mod checkpoint;
 mod copies;
+mod device;
 mod digest;
+mod driver;
 mod faults;
 mod gpu;
 mod image;
 mod mirror;
+mod order;
 mod page_map;
 mod pools;
 mod refusals;
@@ -42,12 +46,12 @@ fn cases(default: u32) -> ProptestConfig {
 
 /// All laws, for each subject.
 macro_rules! laws {
-    ($(#[$when:meta] $module:ident: $subject:ty),+ $(,)?) => { $(
+    ($(#[$when:meta] $module:ident: $subject:ty, $cases:literal cases);+ $(;)?) => { $(
         mod $module {
             use proptest::prelude::*;
 
             proptest! {
-                #![proptest_config(crate::cases(64))]
+                #![proptest_config(crate::cases($cases))]
 
                 #[test]
                 #[$when]
@@ -125,12 +129,13 @@ macro_rules! laws {
 }
 
 laws! {
-    #[cfg(all())] cpu_with_one_thread: crate::backends::OneThread,
-    #[cfg(all())] cpu_with_two_threads: crate::backends::TwoThreads,
-    #[cfg(all())] emulated_warps: crate::backends::Warps,
-    #[cfg(all())] emulated_bulk: crate::backends::Bulk,
-    #[cfg(all())] emulated_single_lanes: crate::backends::SingleLanes,
-    #[ignore = "needs an NVIDIA GPU"] on_a_gpu: crate::backends::Gpu,
+    #[cfg(all())] cpu_with_one_thread: crate::backends::OneThread, 64 cases;
+    #[cfg(all())] cpu_with_two_threads: crate::backends::TwoThreads, 64 cases;
+    #[cfg(all())] emulated_warps: crate::backends::Warps, 64 cases;
+    #[cfg(all())] emulated_bulk: crate::backends::Bulk, 64 cases;
+    #[cfg(all())] emulated_single_lanes: crate::backends::SingleLanes, 64 cases;
+    #[cfg(all())] cuda_over_a_driver_in_software: crate::backends::Software, 16 cases;
+    #[ignore = "needs an NVIDIA GPU"] on_a_gpu: crate::backends::Gpu, 64 cases;
 }
 
 /// The engine's own memory, which a GPU would first have to register.

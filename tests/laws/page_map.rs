@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pagelift::Error;
+use pagelift::backends::Backend;
 use pagelift::error::{LaunchError, PlanError};
 use pagelift::geometry::{GroupKey, Paged};
 use pagelift::id::{HostBlockId, PageId, Ticket};
@@ -16,16 +17,15 @@ use crate::rng::Rng;
 use crate::world::World;
 
 /// A step that writes every row of pages 0, 1 and 2.
-pub struct Fixture<S: Subject> {
+pub struct Fixture<B: Backend> {
     pub world: World,
-    pub launcher: Launcher<S::Backend, MirrorPlan>,
+    pub launcher: Launcher<B, MirrorPlan>,
     pub key: GroupKey<Paged>,
     binding: RowBinding,
 }
 
-impl<S: Subject> Fixture<S> {
-    pub fn new(room: RowCapacity, repeat: bool) -> (Self, MirrorPlan) {
-        let backend = S::backend(11);
+impl<B: Backend> Fixture<B> {
+    pub fn new(backend: B, room: RowCapacity, repeat: bool) -> (Self, MirrorPlan) {
         let mut world = World::small(&backend);
         let mut scratch = Scratch::new(&mut world, &backend);
         let slots = scratch.array(12, 8);
@@ -59,8 +59,13 @@ impl<S: Subject> Fixture<S> {
 
     /// Launches after new rows were written, and expects just these pages to be mirrored to these blocks.
     pub fn launch(&mut self, mapped: &[(u32, u32)]) {
+        self.run(mapped, |it| it.launcher.launch(&mut it.world.memory).unwrap());
+    }
+
+    /// The same with another way to launch.
+    pub fn run(&mut self, mapped: &[(u32, u32)], launch: impl FnOnce(&mut Self)) {
         let mut expected = self.rewritten(mapped);
-        self.launcher.launch(&mut self.world.memory).unwrap();
+        launch(self);
         self.world.assert_is(&expected);
         // And no byte of it is right by chance.
         *expected.byte(0) ^= 1;
@@ -83,7 +88,7 @@ impl<S: Subject> Fixture<S> {
         expected
     }
 
-    fn report(&self, ticket: Ticket) -> (u32, u32, u32) {
+    pub fn report(&self, ticket: Ticket) -> (u32, u32, u32) {
         match self.launcher.state(ticket) {
             TicketState::Done(Report { rows, skipped, bad }) => (rows, skipped, bad),
             other => panic!("{other:?}"),
@@ -92,7 +97,7 @@ impl<S: Subject> Fixture<S> {
 }
 
 pub fn changes_take_effect_when_staged<S: Subject>() {
-    let (mut it, mut plan) = Fixture::<S>::new(ROOM, true);
+    let (mut it, mut plan) = Fixture::new(S::backend(11), ROOM, true);
     let empty = it.stage(&mut plan).unwrap();
     it.launch(&[]);
     assert_eq!(it.report(empty), (0, 12, 0));
@@ -107,7 +112,7 @@ pub fn changes_take_effect_when_staged<S: Subject>() {
 }
 
 pub fn changes_of_a_superseded_plan_stay<S: Subject>() {
-    let (mut it, mut plan) = Fixture::<S>::new(ROOM, false);
+    let (mut it, mut plan) = Fixture::new(S::backend(11), ROOM, false);
     it.map(&mut plan, 0, 1).unwrap();
     let first = it.stage(&mut plan).unwrap();
     it.map(&mut plan, 1, 2).unwrap();
@@ -118,7 +123,7 @@ pub fn changes_of_a_superseded_plan_stay<S: Subject>() {
 }
 
 pub fn a_page_is_unmapped_before_it_is_given_away<S: Subject>() {
-    let (mut it, mut plan) = Fixture::<S>::new(ROOM, false);
+    let (mut it, mut plan) = Fixture::new(S::backend(11), ROOM, false);
     it.map(&mut plan, 0, 1).unwrap();
     it.stage(&mut plan).unwrap();
     it.launch(&[(0, 1)]);
@@ -143,7 +148,7 @@ pub fn a_page_is_unmapped_before_it_is_given_away<S: Subject>() {
 }
 
 pub fn the_map_is_kept_by_the_launcher_bound_last<S: Subject>() {
-    let (mut it, mut plan) = Fixture::<S>::new(ROOM, false);
+    let (mut it, mut plan) = Fixture::new(S::backend(11), ROOM, false);
     it.map(&mut plan, 0, 1).unwrap();
     it.stage(&mut plan).unwrap();
     it.launch(&[(0, 1)]);
@@ -171,7 +176,7 @@ pub fn the_map_is_kept_by_the_launcher_bound_last<S: Subject>() {
 }
 
 pub fn changes_past_the_capacity_are_refused<S: Subject>() {
-    let (mut it, mut plan) = Fixture::<S>::new(RowCapacity { jobs: 1, changes: 1 }, false);
+    let (mut it, mut plan) = Fixture::new(S::backend(11), RowCapacity { jobs: 1, changes: 1 }, false);
     it.map(&mut plan, 0, 1).unwrap();
     assert!(matches!(it.map(&mut plan, 1, 2), Err(PlanError::Capacity { .. })));
     it.stage(&mut plan).unwrap();

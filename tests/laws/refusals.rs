@@ -98,7 +98,7 @@ pub fn unregistered_memory<S: Subject>() {
     assert!(words.contains("pool `") && words.contains("not registered"), "{words}");
 
     // Arrays that kernels would read: nowhere, in host memory, past an array's end, and gone before the launch.
-    let (mut it, mut plan) = Fixture::<S>::new(mirror::ROOM, false);
+    let (mut it, mut plan) = Fixture::new(S::backend(11), mirror::ROOM, false);
     it.map(&mut plan, 0, 1).unwrap();
     it.stage(&mut plan).unwrap();
     it.launch(&[(0, 1)]);
@@ -109,7 +109,7 @@ pub fn unregistered_memory<S: Subject>() {
         (ids[0], ids[1])
     };
     let one_slot = slots(1);
-    let address = |it: &Fixture<S>, id| it.world.memory.region(id).unwrap().address();
+    let address = |it: &Fixture<S::Backend>, id| it.world.memory.region(id).unwrap().address();
     let image = it.world.image();
     for slots in [8, u64::MAX - 127, address(&it, host), address(&it, device) + 8] {
         let mut bad = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM).unwrap();
@@ -279,7 +279,7 @@ pub fn a_backend_that_fails<S: Subject>() {
         failing(Call::Pages, || it.launcher.launch(&mut it.world.memory).unwrap_err())
     });
 
-    let (mut it, mut plan) = Fixture::<Demand<S>>::new(mirror::ROOM, false);
+    let (mut it, mut plan) = Fixture::new(Demand::<S>::backend(11), mirror::ROOM, false);
     it.map(&mut plan, 0, 1).unwrap();
     it.map(&mut plan, 1, 2).unwrap();
     let first = it.stage(&mut plan).unwrap();

@@ -217,7 +217,7 @@ pub fn counters_add_up<S: Subject>() {
     assert_eq!(counters.bytes, Some((3 + 4 + 3) * row));
     assert_eq!((counters.done, counters.superseded), (1, 1));
 
-    let (mut it, mut plan) = Fixture::<S>::new(crate::mirror::ROOM, false);
+    let (mut it, mut plan) = Fixture::new(S::backend(11), crate::mirror::ROOM, false);
     it.map(&mut plan, 0, 1).unwrap();
     for _ in 0..7 {
         it.stage(&mut plan).unwrap();

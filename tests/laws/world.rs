@@ -151,6 +151,9 @@ impl GroupModel {
 /// An engine's own memory, which a registry has adopted.
 pub struct Own(*mut [u8]);
 
+// SAFETY: it owns its bytes, as a box does.
+unsafe impl Send for Own {}
+
 impl Own {
     fn new(bytes: u64) -> Self {
         Self(Box::into_raw(vec![0; bytes as usize].into_boxed_slice()))

@@ -1,0 +1,302 @@
+//! A computer with some GPUs, and what each thread sees of it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+use crate::api;
+use crate::capture::{Capture, Graph};
+use crate::kernels::Entry;
+use crate::memory::Memory;
+use crate::stream::{Event, Stream};
+use crate::words::{INVALID_CONTEXT, INVALID_HANDLE, LAUNCH_FAILED, NOT_INITIALIZED};
+
+/// How fast work runs that nobody waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pace {
+    /// It does not.
+    #[default]
+    Late,
+    /// At once.
+    Early,
+    /// Some of it, now and then.
+    Random,
+}
+
+/// What was made and not unmade. Modules and functions are not counted: they go with their context.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Live {
+    /// Times that primary contexts were retained.
+    pub contexts: usize,
+    /// Streams.
+    pub streams: usize,
+    /// Events.
+    pub events: usize,
+    /// Graphs.
+    pub graphs: usize,
+    /// Executable graphs.
+    pub executables: usize,
+    /// Allocations on devices.
+    pub device: usize,
+    /// Allocations on the host.
+    pub host: usize,
+    /// Registrations of somebody else's memory.
+    pub registered: usize,
+}
+
+/// A computer with some GPUs.
+#[derive(Clone)]
+pub struct Machine(Arc<Mutex<State>>);
+
+/// One GPU.
+pub(crate) struct Device {
+    pub retained: usize,
+    /// Its primary context, while that is retained.
+    pub context: usize,
+}
+
+/// A loaded module.
+pub(crate) struct Module {
+    pub context: usize,
+    pub image: String,
+}
+
+/// A function of a module.
+pub(crate) struct Function {
+    pub context: usize,
+    pub entry: Entry,
+    /// The most dynamic shared memory that a launch may ask for.
+    pub shared: c_int,
+}
+
+/// Everything that the machine knows.
+pub(crate) struct State {
+    pub initialised: bool,
+    pub devices: Vec<Device>,
+    /// Contexts that a fault has taken, and the fault.
+    pub lost: HashMap<usize, c_int>,
+    pub memory: Memory,
+    pub modules: HashMap<usize, Module>,
+    pub functions: HashMap<usize, Function>,
+    pub streams: HashMap<usize, Stream>,
+    pub events: HashMap<usize, Event>,
+    pub captures: HashMap<usize, Capture>,
+    pub graphs: HashMap<usize, (usize, Graph)>,
+    pub executables: HashMap<usize, (usize, Graph)>,
+    pub pace: Pace,
+    log: Vec<&'static str>,
+    lacks: Vec<&'static str>,
+    fails: Option<(usize, c_int)>,
+    handles: usize,
+    random: u64,
+}
+
+/// What a thread is to a machine.
+pub(crate) struct Thread {
+    machine: Option<Machine>,
+    /// Contexts that were pushed.
+    pub contexts: Vec<usize>,
+    /// Its mode of capture.
+    pub mode: c_int,
+}
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static THREAD: RefCell<Thread> =
+        const { RefCell::new(Thread { machine: None, contexts: Vec::new(), mode: 0 }) };
+}
+
+impl Machine {
+    /// A machine with some GPUs, which the calling thread enters.
+    #[must_use]
+    pub fn new(devices: usize) -> Self {
+        let devices = (0..devices).map(|_| Device { retained: 0, context: 0 }).collect();
+        let state = State {
+            initialised: false,
+            devices,
+            lost: HashMap::new(),
+            memory: Memory::default(),
+            modules: HashMap::new(),
+            functions: HashMap::new(),
+            streams: HashMap::new(),
+            events: HashMap::new(),
+            captures: HashMap::new(),
+            graphs: HashMap::new(),
+            executables: HashMap::new(),
+            pace: Pace::default(),
+            log: Vec::new(),
+            lacks: Vec::new(),
+            fails: None,
+            handles: 0x1000,
+            random: 0x9E37_79B9_7F4A_7C15,
+        };
+        let machine = Self(Arc::new(Mutex::new(state)));
+        machine.enter();
+        machine
+    }
+
+    /// Lets the calling thread see this machine, with no context current.
+    pub fn enter(&self) {
+        let entered = Thread { machine: Some(self.clone()), contexts: Vec::new(), mode: 0 };
+        THREAD.with_borrow_mut(|thread| *thread = entered);
+    }
+
+    /// A call by its name in the driver's library.
+    #[must_use]
+    pub fn symbol(&self, name: &str) -> Option<NonNull<c_void>> {
+        api::symbol(name).filter(|_| !self.state().lacks.contains(&name))
+    }
+
+    /// Takes a call out of the library.
+    pub fn lack(&self, name: &'static str) {
+        self.state().lacks.push(name);
+    }
+
+    /// Lets the call after the next `after` ones fail with `code`. It does nothing then.
+    pub fn fail(&self, after: usize, code: c_int) {
+        self.state().fails = Some((after, code));
+    }
+
+    /// Whether a failure that was asked for is still to come; it is called off.
+    pub fn spare(&self) -> bool {
+        self.state().fails.take().is_some()
+    }
+
+    /// The calls that were made since this was last asked, in order.
+    #[must_use]
+    pub fn calls(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.state().log)
+    }
+
+    /// Sets how fast work runs that nobody waits for.
+    pub fn pace(&self, pace: Pace) {
+        self.state().pace = pace;
+    }
+
+    /// Decides what is left to chance.
+    pub fn seed(&self, seed: u64) {
+        // xorshift never leaves 0.
+        self.state().random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    }
+
+    /// Runs everything that was enqueued.
+    pub fn run(&self) {
+        let mut state = self.state();
+        let streams: Vec<usize> = state.streams.keys().copied().collect();
+        for stream in streams {
+            state.drain(stream);
+        }
+    }
+
+    /// What was made and not unmade.
+    #[must_use]
+    pub fn live(&self) -> Live {
+        let state = self.state();
+        let memory = state.memory.count();
+        Live {
+            contexts: state.devices.iter().map(|device| device.retained).sum(),
+            streams: state.streams.values().filter(|stream| !stream.default).count(),
+            events: state.events.len(),
+            graphs: state.graphs.len(),
+            executables: state.executables.len(),
+            device: memory.device,
+            host: memory.host,
+            registered: memory.registered,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// A handle that nothing else has.
+    pub fn handle(&mut self) -> usize {
+        self.handles += 0x10;
+        self.handles
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random % bound.max(1) as u64) as usize
+    }
+}
+
+/// One call: the machine, and the thread that makes it.
+pub(crate) struct Call<'a> {
+    pub state: &'a mut State,
+    pub thread: &'a mut Thread,
+    pub id: ThreadId,
+}
+
+impl Call<'_> {
+    /// The thread's context, which no fault has taken.
+    pub fn context(&self) -> Result<usize, c_int> {
+        let context = *self.thread.contexts.last().ok_or(INVALID_CONTEXT)?;
+        self.alive(context)
+    }
+
+    /// A context that exists and that no fault has taken.
+    pub fn alive(&self, context: usize) -> Result<usize, c_int> {
+        if !self.state.devices.iter().any(|device| device.context == context && context != 0) {
+            return Err(INVALID_CONTEXT);
+        }
+        self.state.lost.get(&context).map_or(Ok(context), |code| Err(*code))
+    }
+
+    /// The device whose context the thread is in.
+    pub fn owned(&self, owner: usize) -> Result<(), c_int> {
+        if self.context()? == owner { Ok(()) } else { Err(INVALID_HANDLE) }
+    }
+}
+
+/// Whether the calling thread is inside a call: what it allocates there is not its caller's.
+#[must_use]
+pub fn in_a_call() -> bool {
+    INSIDE.get()
+}
+
+/// Makes a call of a name.
+pub(crate) fn call(name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<(), c_int>) -> c_int {
+    INSIDE.set(true);
+    let code = answer(name, body);
+    INSIDE.set(false);
+    code
+}
+
+fn answer(name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<(), c_int>) -> c_int {
+    let answer = THREAD.try_with(|thread| {
+        let mut thread = thread.borrow_mut();
+        let machine = thread.machine.clone().ok_or(NOT_INITIALIZED)?;
+        let mut state = machine.state();
+        state.log.push(name);
+        match &mut state.fails {
+            Some((0, code)) => {
+                let code = *code;
+                state.fails = None;
+                return Err(code);
+            }
+            Some((left, _)) => *left -= 1,
+            None => {}
+        }
+        if !state.initialised && !matches!(name, "cuInit" | "cuDriverGetVersion") {
+            return Err(NOT_INITIALIZED);
+        }
+        let mut call = Call { state: &mut state, thread: &mut thread, id: std::thread::current().id() };
+        // What a kernel's emulation finds wrong is a fault, and may not unwind through a foreign call.
+        catch_unwind(AssertUnwindSafe(|| body(&mut call))).unwrap_or(Err(LAUNCH_FAILED))
+    });
+    match answer {
+        Ok(Ok(())) => 0,
+        Ok(Err(code)) => code,
+        Err(_) => NOT_INITIALIZED,
+    }
+}

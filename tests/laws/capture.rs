@@ -1,0 +1,414 @@
+//! Launchers in captures: the engine's and our own, in every mode, beside other threads and other streams.
+
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::thread;
+
+use pagelift::Error;
+use pagelift::backends::{Backend, Buffer, CaptureMode, CudaStream, Finish, Kernel, Reach};
+use pagelift::error::{BackendError, LaunchError};
+use pagelift::geometry::Memory;
+use pagelift::launcher::{Launcher, Report, TicketState};
+use pagelift::plan::{PlanCapacity, RestorePlan};
+
+use crate::device::{Device, MODES, on_devices};
+use crate::gpu::Lifts;
+use crate::mirror;
+use crate::page_map::Fixture;
+use crate::restore::{Prompt, ROOM};
+use crate::rng::Rng;
+use crate::tickets::{one, slots, two};
+use crate::world::World;
+
+const DONE: TicketState = TicketState::Done(Report { bad: 0, rows: 0, skipped: 0 });
+
+on_devices! {
+    an_engine_records_a_launcher_in_any_mode,
+    case_18_what_a_capture_forbids_is_refused_and_spoils_nothing,
+    case_18_a_spoiled_capture_is_an_error_and_no_more,
+    case_19_no_host_address_is_frozen_in_a_graph,
+    case_19_segments_of_a_step_need_no_event_of_each_other,
+    staging_spoils_no_capture_of_another_thread,
+    binding_and_dropping_spoil_no_capture_of_another_thread,
+    a_thread_that_captures_may_stage_on_another_stream,
+    unused_entries_of_the_table_are_never_read,
+    plans_between_replays_are_superseded_refused_or_wait,
+    page_maps_change_between_replays,
+}
+
+fn an_engine_records_a_launcher_in_any_mode(device: &Device) {
+    device.engine.enter();
+    for (seed, mode) in (0..).zip(MODES.into_iter().flat_map(|mode| [mode; 2])) {
+        let mut rng = Rng(seed);
+        let stream = device.engine.stream(seed % 2 == 0);
+        let mut it = Lifts::new(device, &mut rng, 2);
+        it.launcher.set_stream(&stream.adopted(device));
+        let graphs = [(); 2].map(|()| {
+            assert_eq!(stream.begin(mode), 0);
+            it.record().unwrap();
+            assert_eq!(stream.state(), 1);
+            stream.end().unwrap()
+        });
+        for step in 0..6 {
+            let prompts = it.prompts(&mut rng);
+            let ticket = it.stage(&prompts);
+            for (graph, prompts) in [(step % 2, &prompts[..]), ((step + 1) % 2, &[])] {
+                let expected = it.expected(&mut rng, prompts);
+                graphs[graph].replay(&stream);
+                it.launcher.wait().unwrap();
+                it.world.assert_is(&expected);
+                assert_eq!(it.launcher.state(ticket), DONE);
+            }
+        }
+    }
+}
+
+fn case_18_what_a_capture_forbids_is_refused_and_spoils_nothing(device: &Device) {
+    device.engine.enter();
+    for (seed, mode) in (0..).zip(MODES) {
+        let mut rng = Rng(seed);
+        let stream = device.engine.stream(false);
+        let mut it = Lifts::new(device, &mut rng, 3);
+        it.launcher.set_stream(&stream.adopted(device));
+        it.stage(&[]);
+        it.launcher.launch(&mut it.world.memory).unwrap();
+        let prompts = it.prompts(&mut rng);
+        let ticket = it.stage(&prompts);
+        let expected = it.expected(&mut rng, &prompts);
+
+        assert_eq!(stream.begin(mode), 0);
+        for refused in [it.try_stage(&[]).map(drop), it.launcher.launch(&mut it.world.memory)] {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
+        }
+        let id = it.world.regions[0];
+        let waits = [it.launcher.wait(), it.world.memory.read(id, 0, &mut [0]), it.world.memory.release(id)];
+        for refused in waits {
+            let error = refused.unwrap_err();
+            assert!(matches!(error, Error::Backend(BackendError::WaitsForCapture)), "{error}");
+        }
+        assert!(it.world.memory.region(id).is_some() && it.world.memory.bytes(id).is_none());
+        it.record().unwrap();
+        assert_eq!(stream.state(), 1);
+        let graph = stream.end().unwrap();
+
+        // Nothing of what was refused is in the graph, and nothing of what was recorded is missing.
+        assert_eq!(it.launcher.state(ticket), TicketState::Pending);
+        graph.replay(&stream);
+        it.launcher.wait().unwrap();
+        it.world.assert_is(&expected);
+        assert_eq!(it.launcher.state(ticket), DONE);
+        // SAFETY: (1, 2, 3) nothing is recorded.
+        let error = unsafe { it.launcher.record(&mut it.world.memory) }.unwrap_err();
+        assert!(matches!(error, Error::Backend(BackendError::NotCapturing)), "{error}");
+    }
+}
+
+fn case_18_a_spoiled_capture_is_an_error_and_no_more(device: &Device) {
+    device.engine.enter();
+    let mut rng = Rng(3);
+    let stream = device.engine.stream(false);
+    let mut it = Lifts::new(device, &mut rng, 2);
+    it.launcher.set_stream(&stream.adopted(device));
+    let prompts = it.prompts(&mut rng);
+    let expected = it.expected(&mut rng, &prompts);
+    assert_eq!(stream.begin(MODES[0]), 0);
+    // What the engine must not do.
+    assert_eq!(device.engine.allocates(4096), 900);
+    assert_eq!(stream.state(), 2);
+    let error = it.try_stage(&prompts).unwrap_err();
+    assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
+    let error = it.record().unwrap_err();
+    let words = error.to_string();
+    assert!(matches!(error, Error::Backend(BackendError::Driver { code: 901, .. })), "{words}");
+    assert!(words.contains("cuLaunchKernel"), "{words}");
+    assert_eq!(stream.end().map(drop), Err(901));
+
+    let ticket = it.stage(&prompts);
+    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.wait().unwrap();
+    it.world.assert_is(&expected);
+    assert_eq!(it.launcher.state(ticket), DONE);
+}
+
+/// Slots of the ring come round several times: a graph that had an address of one frozen in would replay an old plan.
+fn case_19_no_host_address_is_frozen_in_a_graph(device: &Device) {
+    let mut rng = Rng(19);
+    let mut it = Lifts::new(device, &mut rng, 2);
+    let stream = device.gpu.stream();
+    let mut first = it.stage(&[]);
+    let mut graph = it.capture(&stream, CaptureMode::ThreadLocal);
+    for _ in 0..9 {
+        let prompts = it.prompts(&mut rng);
+        let second = it.stage(&prompts);
+        let expected = it.expected(&mut rng, &prompts);
+        graph.replay(&stream).unwrap();
+        it.launcher.wait().unwrap();
+        it.world.assert_is(&expected);
+        assert_eq!(it.launcher.state(second), DONE);
+        assert_ne!(it.launcher.state(first), TicketState::Pending);
+        first = second;
+    }
+}
+
+/// A step that is captured piece by piece, with a launcher in two of the pieces. Recording leaves no event behind that a
+/// piece could wait for in vain; an event of the engine's that is waited for in another capture is its error, and ours
+/// goes on.
+fn case_19_segments_of_a_step_need_no_event_of_each_other(device: &Device) {
+    let engine = &device.engine;
+    engine.enter();
+    let mut rng = Rng(20);
+    let stream = engine.stream(false);
+    let mut it = Lifts::new(device, &mut rng, 2);
+    it.launcher.set_stream(&stream.adopted(device));
+    let event = engine.event();
+    let segments = [(); 2].map(|()| {
+        assert_eq!(stream.begin(MODES[1]), 0);
+        it.record().unwrap();
+        assert_eq!(event.record(&stream), 0);
+        stream.end().unwrap()
+    });
+    for _ in 0..4 {
+        let prompts = it.prompts(&mut rng);
+        let ticket = it.stage(&prompts);
+        let expected = it.expected(&mut rng, &prompts);
+        segments.iter().for_each(|segment| segment.replay(&stream));
+        it.launcher.wait().unwrap();
+        it.world.assert_is(&expected);
+        assert_eq!(it.launcher.state(ticket), DONE);
+    }
+
+    // The engine's mistake, and what becomes of a launch that is recorded after it.
+    assert_eq!(stream.begin(MODES[1]), 0);
+    assert_ne!(stream.wait(&event), 0);
+    let recorded = it.record();
+    let ended = stream.end();
+    // What could not be recorded is not said to be.
+    assert!(recorded.is_err() || ended.is_ok(), "{recorded:?}");
+    drop(ended);
+    let prompts = it.prompts(&mut rng);
+    it.stage(&prompts);
+    let expected = it.expected(&mut rng, &prompts);
+    segments[1].replay(&stream);
+    it.launcher.wait().unwrap();
+    it.world.assert_is(&expected);
+}
+
+/// Records a launcher, does something else before the capture ends, and expects that the graph is whole.
+fn during_a_capture(device: &Device, seed: u64, mut body: impl FnMut()) {
+    device.engine.enter();
+    for (seed, mode) in (seed..).zip(MODES) {
+        let mut rng = Rng(seed);
+        let stream = device.engine.stream(false);
+        let mut it = Lifts::new(device, &mut rng, 2);
+        it.launcher.set_stream(&stream.adopted(device));
+        assert_eq!(stream.begin(mode), 0);
+        it.record().unwrap();
+        body();
+        assert_eq!(stream.state(), 1, "mode {mode}");
+        let graph = stream.end().unwrap();
+        let prompts = it.prompts(&mut rng);
+        let ticket = it.stage(&prompts);
+        let expected = it.expected(&mut rng, &prompts);
+        graph.replay(&stream);
+        it.launcher.wait().unwrap();
+        it.world.assert_is(&expected);
+        assert_eq!(it.launcher.state(ticket), DONE);
+    }
+}
+
+/// A step of another launcher.
+fn step(it: &mut Lifts, rng: &mut Rng) {
+    let prompts = it.prompts(rng);
+    let expected = it.expected(rng, &prompts);
+    let ticket = it.stage(&prompts);
+    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.wait().unwrap();
+    assert_eq!(it.launcher.state(ticket), DONE);
+    it.world.assert_is(&expected);
+}
+
+fn other_launcher(device: &Device, rng: &mut Rng) -> Lifts {
+    let mut other = Lifts::new(device, rng, 2);
+    other.launcher.set_stream(&device.gpu.new_stream().unwrap());
+    other
+}
+
+fn staging_spoils_no_capture_of_another_thread(device: &Device) {
+    let mut rng = Rng(40);
+    let mut other = other_launcher(device, &mut rng);
+    during_a_capture(device, 41, || {
+        let own = || {
+            device.enter();
+            step(&mut other, &mut rng);
+            step(&mut other, &mut rng);
+        };
+        thread::scope(|scope| scope.spawn(own).join().unwrap());
+    });
+}
+
+fn binding_and_dropping_spoil_no_capture_of_another_thread(device: &Device) {
+    during_a_capture(device, 50, || {
+        let own = || {
+            device.enter();
+            let mut rng = Rng(51);
+            step(&mut other_launcher(device, &mut rng), &mut rng);
+        };
+        thread::scope(|scope| scope.spawn(own).join().unwrap());
+    });
+}
+
+fn a_thread_that_captures_may_stage_on_another_stream(device: &Device) {
+    let mut rng = Rng(60);
+    let mut other = other_launcher(device, &mut rng);
+    during_a_capture(device, 61, || step(&mut other, &mut rng));
+}
+
+/// Fills the table with nonsense before a plan is copied to its beginning.
+struct Poisoning<'d>(&'d Device);
+
+impl fmt::Debug for Poisoning<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.gpu.fmt(f)
+    }
+}
+
+impl Backend for Poisoning<'_> {
+    type Stream = CudaStream;
+
+    fn name(&self) -> &'static str {
+        self.0.gpu.name()
+    }
+
+    fn stream(&self) -> CudaStream {
+        self.0.gpu.stream()
+    }
+
+    fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
+        self.0.gpu.allocate(place, bytes)
+    }
+
+    fn reach(&self) -> Reach {
+        self.0.gpu.reach()
+    }
+
+    fn in_flight<'s>(&self, stream: &'s CudaStream) -> Option<&'s Arc<dyn Finish>> {
+        self.0.gpu.in_flight(stream)
+    }
+
+    fn wait(&self, stream: &CudaStream) -> Result<(), BackendError> {
+        self.0.gpu.wait(stream)
+    }
+
+    fn is_capturing(&self, stream: &CudaStream) -> Result<bool, BackendError> {
+        self.0.gpu.is_capturing(stream)
+    }
+
+    unsafe fn upload(
+        &self,
+        stream: &CudaStream,
+        from: &Buffer,
+        to: &mut Buffer,
+        bytes: usize,
+    ) -> Result<(), BackendError> {
+        let table = to.region();
+        // SAFETY: (1) the table is there, and the stream's alone by our (1).
+        unsafe { self.0.engine.fill(stream.handle(), table.address(), 0xFF, table.bytes() as usize) };
+        // SAFETY: (1) is ours.
+        unsafe { self.0.gpu.upload(stream, from, to, bytes) }
+    }
+
+    unsafe fn launch(
+        &self,
+        stream: &CudaStream,
+        workers: Option<NonZeroU32>,
+        kernel: Kernel,
+    ) -> Result<(), BackendError> {
+        // SAFETY: (1) is ours.
+        unsafe { self.0.gpu.launch(stream, workers, kernel) }
+    }
+}
+
+fn unused_entries_of_the_table_are_never_read(device: &Device) {
+    device.engine.enter();
+    let mut world = World::small(&device.gpu);
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let mut launcher = Launcher::bind(Poisoning(device), &world.memory, &mut plan, slots(2)).unwrap();
+    let stream = device.gpu.stream();
+    // SAFETY: (1) the graph goes first; (2, 3) replays are waited for one by one.
+    let record = || unsafe { launcher.record(&mut world.memory) };
+    let mut graph = device.gpu.capture(&stream, CaptureMode::ThreadLocal, record).unwrap().0;
+    let steps: [&[fn() -> Prompt]; 6] = [&[], &[one, two], &[two], &[], &[one], &[]];
+    for (seed, prompts) in (0..).zip(steps) {
+        world.fill(&mut Rng(seed));
+        let mut expected = world.image();
+        plan.clear();
+        for prompt in prompts {
+            prompt().lift(&world, &mut plan);
+            prompt().expect(&world, &mut expected);
+        }
+        let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
+        for _ in 0..2 {
+            graph.replay(&stream).unwrap();
+        }
+        launcher.wait().unwrap();
+        world.assert_is(&expected);
+        assert_eq!(launcher.state(ticket), DONE);
+    }
+}
+
+fn plans_between_replays_are_superseded_refused_or_wait(device: &Device) {
+    let mut rng = Rng(70);
+    let mut it = Lifts::new(device, &mut rng, 2);
+    let stream = device.gpu.stream();
+    let mut graph = it.capture(&stream, CaptureMode::ThreadLocal);
+    let (first, prompts) = (it.stage(&it.prompts(&mut Rng(71))), it.prompts(&mut rng));
+    let second = it.stage(&prompts);
+    let full = it.try_stage(&[]).unwrap_err();
+    assert!(matches!(full, Error::Launch(LaunchError::RingFull { slots: 2, .. })), "{full}");
+    let room = PlanCapacity { jobs: ROOM.jobs + 1, ..ROOM };
+    let mut large = RestorePlan::new(Arc::clone(&it.world.geometry), room).unwrap();
+    let error = it.launcher.stage(&it.world.memory, &mut large).unwrap_err();
+    assert!(matches!(error, Error::Launch(LaunchError::TableTooSmall { .. })), "{error}");
+
+    // None of that has touched the plan that was staged last.
+    let expected = it.expected(&mut rng, &prompts);
+    graph.replay(&stream).unwrap();
+    it.launcher.wait().unwrap();
+    it.world.assert_is(&expected);
+    assert_eq!([first, second].map(|ticket| it.launcher.state(ticket)), [TicketState::Superseded, DONE]);
+    let third = it.stage(&[]);
+    graph.replay(&stream).unwrap();
+    it.launcher.wait().unwrap();
+    assert_eq!(it.launcher.state(third), DONE);
+}
+
+fn page_maps_change_between_replays(device: &Device) {
+    let (mut it, mut plan) = Fixture::new(Arc::clone(&device.gpu), mirror::ROOM, false);
+    let stream = device.gpu.stream();
+    // SAFETY: (1) the graph goes first; (2, 3) replays are waited for one by one.
+    let record = || unsafe { it.launcher.record(&mut it.world.memory) };
+    let mut graph = device.gpu.capture(&stream, CaptureMode::Global, record).unwrap().0;
+    let mut replay = |it: &mut Fixture<_>| {
+        graph.replay(&stream).unwrap();
+        it.launcher.wait().unwrap();
+    };
+    it.map(&mut plan, 0, 1).unwrap();
+    it.map(&mut plan, 1, 2).unwrap();
+    let ticket = it.stage(&mut plan).unwrap();
+    it.run(&[(0, 1), (1, 2)], &mut replay);
+    assert_eq!(it.report(ticket), (8, 4, 0));
+    // A page goes, and its block is another's at once. Until that is staged nothing is mirrored: the plan has run.
+    it.unmap(&mut plan, 0);
+    it.map(&mut plan, 2, 1).unwrap();
+    it.run(&[], &mut replay);
+    let ticket = it.stage(&mut plan).unwrap();
+    it.run(&[(2, 1), (1, 2)], &mut replay);
+    assert_eq!(it.report(ticket), (8, 4, 0));
+    it.unmap(&mut plan, 1);
+    it.unmap(&mut plan, 2);
+    let ticket = it.stage(&mut plan).unwrap();
+    it.run(&[], &mut replay);
+    assert_eq!(it.report(ticket), (0, 12, 0));
+}
