@@ -133,6 +133,9 @@ pub struct Bench {
     /// Runs that each median is of.
     #[arg(long, default_value_t = 21, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_REPEATS))]
     pub repeats: u32,
+    /// Write the report, and pictures of it, into this folder too.
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
     /// Do small works, to try the command out: their figures mean nothing.
     #[arg(long)]
     pub small: bool,

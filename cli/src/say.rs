@@ -34,6 +34,11 @@ pub fn table<const N: usize>(headings: [&str; N]) -> Table {
     table
 }
 
+/// The same table as Markdown has it.
+pub fn markdown(mut table: Table) -> String {
+    table.load_style(presets::ASCII_MARKDOWN).to_string()
+}
+
 /// A number, its digits in groups of three.
 pub fn number(number: u64) -> String {
     HumanCount(number).to_string()

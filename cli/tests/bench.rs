@@ -43,6 +43,36 @@ fn every_work_is_measured_by_every_way() {
 }
 
 #[test]
+fn a_folder_has_the_report_and_its_pictures() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("new");
+    let words = ["1", "--only", "a,b,i,pieces", "--out", out.to_str().unwrap()];
+    assert!(pagelift(&[&SMALL[..], &words].concat()).status.success());
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&read("bench.json")).unwrap();
+    let text = read("bench.md");
+    for figure in report["figures"].as_array().unwrap() {
+        assert!(text.contains(figure["work"].as_str().unwrap()), "{text}");
+    }
+    // Two figures by budget; a contiguous copy and the kernel by size; one line of steps.
+    for (name, series, points) in [("budgets.svg", 2, 2), ("pieces.svg", 2, 14), ("jobs.svg", 1, 4)] {
+        assert!(text.contains(&format!("({name})")), "{text}");
+        let picture = read(name);
+        let document = roxmltree::Document::parse(&picture).unwrap();
+        let lines: Vec<_> = document
+            .descendants()
+            .filter_map(|node| node.attribute("points").filter(|_| node.has_tag_name("polyline")))
+            .collect();
+        let found: usize = lines.iter().map(|line| line.split(' ').count()).sum();
+        assert_eq!((lines.len(), found), (series, points), "{name}");
+    }
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let failed = pagelift(&[&SMALL[..], &["1", "--only", "h", "--out", file.to_str().unwrap()]].concat());
+    assert_eq!(failed.status.code(), Some(2));
+}
+
+#[test]
 fn figures_and_budgets_are_chosen() {
     let output = pagelift(&[&SMALL[..], &["1", "--only", "h,f"]].concat());
     let text = String::from_utf8(output.stdout).unwrap();

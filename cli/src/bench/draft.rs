@@ -16,7 +16,7 @@ use super::measure::{EAGER, KERNEL, Way, Work};
 use super::rig::Rig;
 
 /// The budget of launches that nobody gives one.
-const USUAL: NonZeroU32 = NonZeroU32::new(4).unwrap();
+pub const USUAL: NonZeroU32 = NonZeroU32::new(4).unwrap();
 
 /// What figures are asked for with.
 #[derive(Clone, Debug)]

@@ -41,6 +41,22 @@ impl Figure {
     pub fn letter(self) -> String {
         format!("{self:?}").to_lowercase()
     }
+
+    /// Its first work in a few words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::A => "one tail",
+            Self::B => "one import of two groups",
+            Self::C => "64 imports",
+            Self::D => "rows by an index list",
+            Self::E => "rows written back",
+            Self::F => "pages on the GPU",
+            Self::G => "recurrent states",
+            Self::H => "an empty table",
+            Self::I => "steps",
+            Self::Pieces => "pieces",
+        }
+    }
 }
 
 /// Makes a work in memory of its own.

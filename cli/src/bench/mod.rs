@@ -8,14 +8,16 @@
 //! | `rig` | how is a launch repeated and timed on a backend? |
 //! | `measure` | what do runs that take turns come to? |
 //! | `bars` | is that enough? |
-//! | `report` | how is it said? |
+//! | `report`, `plots`, `chart` | how is it said, and drawn? |
 
 mod bars;
 pub mod bed;
+mod chart;
 pub mod draft;
 mod figures;
 pub mod measure;
 mod pages;
+mod plots;
 mod report;
 pub mod rig;
 mod rows;
@@ -23,6 +25,8 @@ mod steps;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::path::Path;
+use std::{fs, io};
 
 use pagelift::backends::{Engine, open};
 use thiserror::Error;
@@ -30,7 +34,7 @@ use thiserror::Error;
 use crate::args::{self, Budget};
 use crate::progress::Progress;
 use crate::restore::RestoreError;
-use crate::{Failure, exit, say};
+use crate::{Failure, exit, say, text};
 use draft::Asked;
 pub use figures::Figure;
 use figures::{Case, cases};
@@ -84,7 +88,28 @@ pub fn command(args: &args::Bench) -> Result<(), Failure> {
         Engine::Cuda(gpu) => run(gpu, args),
     }?;
     report.backend_reason = opened.reason;
+    if let Some(folder) = &args.out {
+        write(&report, folder)?;
+    }
     if args.json { say::json(&report) } else { report.print_end() }
+}
+
+/// Writes a report into a folder: for people, for programs, and as pictures.
+fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
+    let wrong = |path: &Path, error: io::Error| {
+        let message = format!("{} cannot be written: {error}", text::path(path));
+        Failure { message, code: exit::USAGE }
+    };
+    fs::create_dir_all(folder).map_err(|error| wrong(folder, error))?;
+    let json = serde_json::to_string_pretty(report).unwrap_or_default() + "\n";
+    let plots = plots::plots(report);
+    let pictures: Vec<&str> = plots.iter().map(|(name, _)| *name).collect();
+    let files = [("bench.md", report.markdown(&pictures)), ("bench.json", json)];
+    for (name, content) in files.into_iter().chain(plots) {
+        let path = folder.join(name);
+        fs::write(&path, content).map_err(|error| wrong(&path, error))?;
+    }
+    Ok(())
 }
 
 /// Measures what is asked for on a backend.
@@ -102,7 +127,7 @@ fn run<B: Rig>(rig: &B, args: &args::Bench) -> Result<Report, Failure> {
     for case in cases::<B>().into_iter().filter(chosen) {
         let measured = one(rig, &case, &asked, args.repeats, progress);
         let measured = measured.map_err(|error| error.of(case.name))?;
-        let measurement = report.add(&case, measured, asked.small);
+        let measurement = report.add(&case, measured);
         if !args.json {
             measurement.print()?;
         }

@@ -12,7 +12,7 @@ mod axis;
 mod scene;
 mod strip;
 mod style;
-mod svg;
+pub mod svg;
 
 use crate::plan::{Explained, Explanation, Planned, words};
 use crate::say::{bytes, count, number};

@@ -4,12 +4,16 @@ use std::ops::Range;
 
 use crate::error::MemoryError;
 
-/// Registration works in pages; the smallest there are.
-pub(super) const PAGE: u64 = 4096;
 /// Chunks of memory that is allocated here begin at multiples of this, so that a huge page has one owner.
 pub(super) const HUGE: u64 = 2 << 20;
 /// The most chunks: each is a base address for every layer of a geometry.
 const MOST_CHUNKS: u64 = 1 << 16;
+
+/// Bytes of a page of memory: what is mapped and registered at least. 4 KiB most often, 64 KiB on some servers with ARM
+/// processors.
+pub(super) fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
 
 /// A pool's blocks, and how many of them are registered at a time.
 ///
@@ -80,7 +84,7 @@ impl HostPoolSpec {
     /// As [`HostPoolSpec::blocks_per_extent`].
     pub fn bytes(&self) -> Result<u64, MemoryError> {
         let end = self.padded()?.end();
-        Ok(end.next_multiple_of(if end < HUGE { PAGE } else { HUGE }))
+        Ok(end.next_multiple_of(if end < HUGE { page_bytes() } else { HUGE }))
     }
 
     /// Chunks with a gap behind each, so that all begin well.
@@ -97,14 +101,15 @@ impl HostPoolSpec {
             return self.checked(most, u64::from(most) * self.block_bytes);
         }
         // Every so many blocks are whole pages.
-        let together = PAGE >> self.block_bytes.trailing_zeros().min(PAGE.trailing_zeros());
+        let page = page_bytes();
+        let together = page >> self.block_bytes.trailing_zeros().min(page.trailing_zeros());
         let blocks = u64::from(most) / together * together;
-        if blocks == 0 || !address.is_multiple_of(PAGE) {
+        if blocks == 0 || !address.is_multiple_of(page) {
             return Err(MemoryError::NoSeam {
                 address,
                 block_bytes: self.block_bytes,
                 chunk_bytes: self.chunk_bytes,
-                page_bytes: PAGE,
+                page_bytes: page,
             });
         }
         let blocks = u32::try_from(blocks).unwrap_or(most);
@@ -181,10 +186,10 @@ mod tests {
         #[test]
         fn chunks_hold_every_block_once_and_whole(
             blocks in 1_u32..3000, block_bytes in 1_u64..50_000, room in 1_u64..4_000_000,
-            address in prop_oneof![Just(PAGE), 0_u64..10_000],
+            address in prop_oneof![Just(page_bytes()), 0_u64..10_000],
         ) {
             let spec = HostPoolSpec::new(blocks, block_bytes).chunks_of(room);
-            let cuts = [(spec.padded(), HUGE, 0), (spec.adjacent(address), PAGE, address)];
+            let cuts = [(spec.padded(), HUGE, 0), (spec.adjacent(address), page_bytes(), address)];
             for (chunks, alignment, address) in cuts {
                 let Ok(chunks) = chunks else { continue };
                 let ranges: Vec<_> = chunks.ranges().collect();
@@ -217,12 +222,13 @@ mod tests {
 
     #[test]
     fn memory_without_a_page_between_blocks_is_registered_at_once_or_not() {
-        let spec = HostPoolSpec::new(10, 1000);
+        let (spec, page) = (HostPoolSpec::new(10, 1000), page_bytes());
         assert_eq!(spec.adjacent(77).unwrap().count(), 1);
-        let refused = spec.chunks_of(5000).adjacent(4096).unwrap_err();
+        let refused = spec.chunks_of(5000).adjacent(page).unwrap_err();
         assert!(matches!(refused, MemoryError::NoSeam { block_bytes: 1000, .. }), "{refused}");
-        assert!(HostPoolSpec::new(10, 4096).chunks_of(8192).adjacent(77).is_err());
-        assert_eq!(HostPoolSpec::new(10, 4096).chunks_of(8192).adjacent(8192).unwrap().count(), 5);
+        let spec = HostPoolSpec::new(10, page).chunks_of(2 * page);
+        assert!(spec.adjacent(77).is_err());
+        assert_eq!(spec.adjacent(2 * page).unwrap().count(), 5);
     }
 
     #[test]

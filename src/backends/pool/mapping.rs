@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-use super::chunks::{HUGE, PAGE};
+use super::chunks::{HUGE, page_bytes};
 use crate::error::{Error, MemoryError};
 
 /// Pages of zeros, or of shared memory, that are unmapped when this goes.
@@ -30,9 +30,10 @@ impl Mapping {
     /// Zeroed memory, from a multiple of 2 MiB on where it is that large.
     pub fn anonymous(bytes: u64, huge_pages: bool) -> Result<Self, Error> {
         let out_of_memory = || MemoryError::OutOfMemory { bytes, place: "host" };
-        let skip = if bytes < HUGE { PAGE } else { HUGE } as usize;
+        let page = page_bytes() as usize;
+        let skip = if bytes < HUGE { page } else { HUGE as usize };
         let size = usize::try_from(bytes).map_err(|_| out_of_memory())?;
-        let room = size.checked_add(skip - PAGE as usize).ok_or_else(out_of_memory)?;
+        let room = size.checked_add(skip.saturating_sub(page)).ok_or_else(out_of_memory)?;
         // SAFETY: the system chooses an address where nothing is.
         let base = unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -40,7 +41,7 @@ impl Mapping {
         };
         let base = NonNull::new(base.map_err(|_| out_of_memory())?).ok_or_else(out_of_memory)?;
         let skipped = base.addr().get().wrapping_neg() & (skip - 1);
-        // SAFETY: it begins at a page, so at most `skip - PAGE` bytes are skipped, which come on top of `size`.
+        // SAFETY: it begins at a page, so at most `skip - page` bytes are skipped, which come on top of `size`.
         let start = unsafe { base.cast::<u8>().add(skipped) };
         Ok(Self { base, room, start }.advised(size, huge_pages))
     }
@@ -89,7 +90,7 @@ impl Drop for Mapping {
 /// # Safety
 /// 1. `start..start + bytes` is valid for reads and writes, and only atomically touched meanwhile.
 pub(super) unsafe fn populate(start: NonNull<u8>, bytes: usize) -> Result<(), Error> {
-    let ahead = start.addr().get() % PAGE as usize;
+    let ahead = start.addr().get() % page_bytes() as usize;
     // The page that it begins in may be another's too: its content stays.
     let first = start.as_ptr().wrapping_sub(ahead);
     // SAFETY: the pages are mapped (1), and keep what is in them.
@@ -111,8 +112,9 @@ pub(super) unsafe fn populate(start: NonNull<u8>, bytes: usize) -> Result<(), Er
 /// # Safety
 /// 1. As [`populate`].
 unsafe fn touch(start: NonNull<u8>, bytes: usize) {
-    let ahead = start.addr().get() % PAGE as usize;
-    let pages = (0..bytes.saturating_add(ahead)).step_by(PAGE as usize);
+    let page = page_bytes() as usize;
+    let ahead = start.addr().get() % page;
+    let pages = (0..bytes.saturating_add(ahead)).step_by(page);
     for at in pages.map(|page| page.saturating_sub(ahead)) {
         // SAFETY: `at` is less than `bytes`, so valid (1), and a byte is always aligned.
         let byte = unsafe { AtomicU8::from_ptr(start.as_ptr().add(at)) };

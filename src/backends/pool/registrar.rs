@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::chunks::PAGE;
+use super::chunks::page_bytes;
 use super::crew::Crew;
 use super::mapping::Mapping;
 use crate::backends::Reach;
@@ -211,7 +211,7 @@ fn first_registered(
     registrar: &dyn Registrar,
     range: &Range<usize>,
 ) -> Result<Option<Range<usize>>, BackendError> {
-    let page = PAGE as usize;
+    let page = page_bytes() as usize;
     let next = |at: &usize| Some(((at / page) + 1).saturating_mul(page)).filter(|next| *next < range.end);
     for at in std::iter::successors(Some(range.start), next) {
         if let Some(end) = registrar.registered(at, range.end)? {

@@ -81,8 +81,7 @@ bench() {
     cp step.log doctor.txt
     step "calibrate" "host to GPU" ./pagelift calibrate --force
     cp step.log calibrate.txt
-    step "bench" "bars? met" ./pagelift bench --backend cuda
-    cp step.log bench.txt
+    step "bench" "bars? met" ./pagelift bench --backend cuda --out bench
 }
 
 for part in "${@:-laws sanitizer restore bench}"; do
