@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::Backend;
+use pagelift::backends::{Backend, HostPool, HostPoolSpec};
 use pagelift::error::MemoryError;
 use pagelift::geometry::{
     Geometry, GeometryBuilder, GroupKey, GroupSpec, Kind, Landing, Memory, Paged, PagedLift, PoolSpec,
@@ -93,13 +93,8 @@ impl<'m> World<'m> {
         let mut memory = Registry::new();
         let (mut extents, mut regions) = (Vec::new(), Vec::new());
         for pool in manifest.pools() {
-            let place = pool.memory.into();
-            let ids = (0..pool.extents())
-                .map(|_| {
-                    bar.advance(pool.extent_bytes());
-                    memory.allocate(backend, place, pool.extent_bytes())
-                })
-                .collect::<Result<Vec<_>, _>>()?;
+            let ids = allocate(&mut memory, backend, pool)?;
+            bar.advance(pool.bytes());
             regions.push(ids.iter().filter_map(|id| memory.region(*id)).collect::<Vec<_>>());
             extents.push(ids);
         }
@@ -180,6 +175,21 @@ impl<'m> World<'m> {
     fn pool_bytes(&self) -> u64 {
         self.manifest.pools().iter().map(|pool| pool.bytes()).sum()
     }
+}
+
+/// Allocates a pool, a region for each of its extents.
+fn allocate(
+    memory: &mut Registry,
+    backend: &impl Backend,
+    pool: &Pool,
+) -> Result<Vec<RegionId>, pagelift::Error> {
+    let extent = pool.extent_bytes();
+    if pool.memory == manifest::Memory::Device {
+        return (0..pool.extents()).map(|_| memory.allocate(backend, Memory::Device, extent)).collect();
+    }
+    let block = extent / u64::from(pool.blocks_per_extent.max(1));
+    let spec = HostPoolSpec::new(pool.blocks, block).chunks_of(extent);
+    memory.adopt_pool(HostPool::allocate(backend, &spec, |_| ())?)
 }
 
 /// Describes a manifest's pools, whose extents lie in these regions, and its groups.

@@ -60,7 +60,7 @@ impl Crew {
                 }
             }
         };
-        if self.threads == 1 && self.processors.is_none() {
+        if self.threads.min(count) <= 1 && self.processors.is_none() {
             run();
             return first(failure);
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-use super::chunks::{HUGE, page_bytes};
+use super::chunks::{granule, page_bytes};
 use crate::error::{Error, MemoryError};
 
 /// Pages of zeros, or of shared memory, that are unmapped when this goes.
@@ -30,8 +30,7 @@ impl Mapping {
     /// Zeroed memory, from a multiple of 2 MiB on where it is that large.
     pub fn anonymous(bytes: u64, huge_pages: bool) -> Result<Self, Error> {
         let out_of_memory = || MemoryError::OutOfMemory { bytes, place: "host" };
-        let page = page_bytes() as usize;
-        let skip = if bytes < HUGE { page } else { HUGE as usize };
+        let (page, skip) = (page_bytes() as usize, granule(bytes) as usize);
         let size = usize::try_from(bytes).map_err(|_| out_of_memory())?;
         let room = size.checked_add(skip.saturating_sub(page)).ok_or_else(out_of_memory)?;
         // SAFETY: the system chooses an address where nothing is.
@@ -137,7 +136,7 @@ mod tests {
     fn pages_are_made_present_and_keep_their_bytes() {
         let mapping = Mapping::anonymous(5 << 20, true).unwrap();
         let start = mapping.start().as_ptr();
-        assert!(start.addr().is_multiple_of(HUGE as usize));
+        assert!(start.addr().is_multiple_of(2 << 20));
         // SAFETY: the bytes are mapped, and ours.
         let bytes = unsafe { std::slice::from_raw_parts_mut(start, 5 << 20) };
         assert!(bytes.iter().all(|byte| *byte == 0));
