@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pagelift::Error;
 use pagelift::backends::{Backend, Cpu, HostPool, HostPoolSpec, SharedMemory};
-use pagelift::error::MemoryError;
+use pagelift::error::{BackendError, MemoryError};
 use pagelift::geometry::{
     Geometry, GeometryBuilder, GroupKey, GroupSpec, Landing, Memory, Paged, PagedLift, PoolSpec, Region,
     SideSpec,
@@ -19,7 +19,7 @@ use pagelift::memory::{RegionId, Registry};
 use pagelift::plan::{PlanCapacity, RestorePlan, TailRows};
 use pagelift::quantity::Tokens;
 
-use crate::backends::gpu;
+use crate::device::{Device, on_devices};
 
 const BLOCKS: u32 = 7;
 /// Bytes of a block: 16 rows.
@@ -28,6 +28,11 @@ const BLOCK: u64 = 1 << 20;
 /// Seven blocks in four extents.
 fn spec() -> HostPoolSpec {
     HostPoolSpec::new(BLOCKS, BLOCK).chunks_of(2 * BLOCK)
+}
+
+/// The same, prepared by one thread where calls of a driver in software are made by those who know it.
+fn spec_for(device: &Device) -> HostPoolSpec {
+    spec().threads(usize::from(device.machine.is_some()))
 }
 
 /// The byte at an offset of a block: of no period that a block or a row has.
@@ -124,8 +129,8 @@ fn cpu() -> Cpu {
     Cpu::with_threads(1).unwrap()
 }
 
-fn kernels_reach_every_extent(backend: &impl Backend) {
-    let pool = HostPool::allocate(backend, &spec(), |_| ()).unwrap();
+fn extents(backend: &impl Backend, spec: &HostPoolSpec) {
+    let pool = HostPool::allocate(backend, spec, |_| ()).unwrap();
     assert_eq!((pool.blocks_per_extent(), pool.regions().len()), (2, 4));
     let mut world = World::new(backend, pool);
     assert!((0..BLOCKS).all(|block| world.block(block).iter().all(|byte| *byte == 0)), "it is zeroed");
@@ -135,21 +140,19 @@ fn kernels_reach_every_extent(backend: &impl Backend) {
 
 #[test]
 fn kernels_reach_every_extent_of_a_pool_on_the_cpu() {
-    kernels_reach_every_extent(&cpu());
+    extents(&cpu(), &spec());
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn kernels_reach_every_extent_of_a_pool_on_a_gpu() {
-    kernels_reach_every_extent(gpu());
+fn kernels_reach_every_extent_of_a_pool(device: &Device) {
+    extents(&device.gpu, &spec_for(device));
 }
 
-fn an_engines_memory_is_used_where_it_lies(backend: &impl Backend) {
+fn where_it_lies(backend: &impl Backend, spec: &HostPoolSpec) {
     let mut engines = vec![0_u8; (u64::from(BLOCKS) * BLOCK) as usize + 4096];
     let skipped = engines.as_ptr().align_offset(4096);
     let start = engines.as_mut_ptr().wrapping_add(skipped);
     // SAFETY: (1) the vector outlives the pool, (2) is not touched but through it, (3) and nobody else registers it.
-    let pool = unsafe { HostPool::register(backend, &spec(), start, |_| ()) }.unwrap();
+    let pool = unsafe { HostPool::register(backend, spec, start, |_| ()) }.unwrap();
     let mut world = World::new(backend, pool);
     world.fill(2, 0..BLOCKS);
     world.assert_lifts(backend, 2);
@@ -161,40 +164,35 @@ fn an_engines_memory_is_used_where_it_lies(backend: &impl Backend) {
 
 #[test]
 fn an_engines_memory_is_used_where_it_lies_on_the_cpu() {
-    an_engines_memory_is_used_where_it_lies(&cpu());
+    where_it_lies(&cpu(), &spec());
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn an_engines_memory_is_used_where_it_lies_on_a_gpu() {
-    an_engines_memory_is_used_where_it_lies(gpu());
+fn an_engines_memory_is_used_where_it_lies(device: &Device) {
+    where_it_lies(&device.gpu, &spec_for(device));
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn memory_that_is_registered_is_recognised_and_left_alone() {
-    let gpu = gpu();
-    let outer = HostPool::allocate(gpu, &HostPoolSpec::new(BLOCKS, BLOCK), |_| ()).unwrap();
+fn memory_that_is_registered_is_recognised_and_left_alone(device: &Device) {
+    let (gpu, spec) = (&device.gpu, spec_for(device));
+    let outer = HostPool::allocate(gpu, &spec.chunks_of(1 << 30), |_| ()).unwrap();
     let mut memory = Registry::new();
     let [whole] = memory.adopt_pool(outer).unwrap().try_into().unwrap();
     let alias = memory.region(whole).unwrap().address();
     let start = memory.bytes_mut(whole).unwrap().as_mut_ptr();
     for _ in 0..2 {
         // SAFETY: (1, 3) the outer pool outlives this one, (2) and is not touched meanwhile.
-        let again = unsafe { HostPool::register(gpu, &spec(), start, |_| ()) }.unwrap();
+        let again = unsafe { HostPool::register(gpu, &spec, start, |_| ()) }.unwrap();
         let aliases: Vec<u64> = again.regions().iter().map(|region| region.address()).collect();
         assert_eq!(aliases, [0, 2, 4, 6].map(|block| alias + block * BLOCK));
     }
 }
 
 /// Kind 22. The driver says of some of these registrations that it refuses them, which a memory checker reports.
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn case_22_memory_that_is_registered_in_part_is_refused() {
-    let gpu = gpu();
+fn case_22_memory_that_is_registered_in_part_is_refused(device: &Device) {
+    let gpu = &device.gpu;
     let mut engines = vec![0_u8; 4 * BLOCK as usize + 4096];
     let start = engines.as_mut_ptr().wrapping_add(engines.as_ptr().align_offset(4096));
-    let (half, both) = (HostPoolSpec::new(2, BLOCK), HostPoolSpec::new(4, BLOCK));
+    let threads = usize::from(device.machine.is_some());
+    let [half, both] = [2, 4].map(|blocks| HostPoolSpec::new(blocks, BLOCK).threads(threads));
     for first in [0, 2] {
         let part = start.wrapping_add(first * BLOCK as usize);
         // SAFETY: (1, 2, 3) the vector outlives all pools, and nobody touches it.
@@ -267,10 +265,10 @@ fn a_file_is_made_once_and_opened_by_its_path() {
 const SHARED: &str = "PAGELIFT_TEST_SHARED";
 
 /// Two processes, each with a mapping and a registration of its own. The test runs itself as the second one.
-fn two_processes_share_a_pool(name: &str, backend: &impl Backend) {
+fn two_processes(name: &str, backend: &impl Backend, spec: &HostPoolSpec) {
     let share = |memory: &SharedMemory| {
         // SAFETY: (1) the processes take turns; (2) it is sealed.
-        World::new(backend, unsafe { HostPool::share(backend, &spec(), memory, |_| ()) }.unwrap())
+        World::new(backend, unsafe { HostPool::share(backend, spec, memory, |_| ()) }.unwrap())
     };
     if let Ok(path) = std::env::var(SHARED) {
         let mut world = share(&SharedMemory::open(path).unwrap());
@@ -278,7 +276,7 @@ fn two_processes_share_a_pool(name: &str, backend: &impl Backend) {
         world.fill(5, 1..6);
         return;
     }
-    let memory = SharedMemory::create("pagelift test", spec().bytes().unwrap()).unwrap();
+    let memory = SharedMemory::create("pagelift test", spec.bytes().unwrap()).unwrap();
     let mut world = share(&memory);
     world.fill(4, 0..BLOCKS);
     let path = format!("/proc/{}/fd/{}", std::process::id(), memory.as_fd().as_raw_fd());
@@ -302,24 +300,58 @@ fn two_processes_share_a_pool(name: &str, backend: &impl Backend) {
 
 #[test]
 fn two_processes_share_a_pool_on_the_cpu() {
-    two_processes_share_a_pool("pools::two_processes_share_a_pool_on_the_cpu", &cpu());
+    two_processes("pools::two_processes_share_a_pool_on_the_cpu", &cpu(), &spec());
 }
 
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn two_processes_register_a_pool_on_a_gpu() {
-    two_processes_share_a_pool("pools::two_processes_register_a_pool_on_a_gpu", gpu());
+fn two_processes_register_a_pool(device: &Device) {
+    let place = if device.machine.is_some() { "in_software" } else { "on_a_gpu" };
+    let name = format!("pools::{place}::two_processes_register_a_pool");
+    two_processes(&name, &device.gpu, &spec_for(device));
 }
 
 /// A pool of the CPU's is not for a GPU's kernels, whatever its address.
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn a_pool_that_is_not_registered_is_out_of_a_gpus_reach() {
-    let (cpu, gpu) = (cpu(), gpu());
-    let mut world = World::new(gpu, HostPool::allocate(&cpu, &spec(), |_| ()).unwrap());
+fn a_pool_that_is_not_registered_is_out_of_a_gpus_reach(device: &Device) {
+    let gpu = &device.gpu;
+    let world = World::new(gpu, HostPool::allocate(&cpu(), &spec(), |_| ()).unwrap());
     let mut plan = RestorePlan::new(Arc::clone(&world.geometry), PlanCapacity::default()).unwrap();
     let refused =
         Launcher::bind(gpu, &world.memory, &mut plan, LauncherOptions::default()).map(drop).unwrap_err();
     assert!(matches!(refused, Error::Memory(MemoryError::OutOfReach { .. })), "{refused}");
-    world.fill(6, 0..1);
+}
+
+on_devices! {
+    kernels_reach_every_extent_of_a_pool,
+    an_engines_memory_is_used_where_it_lies,
+    memory_that_is_registered_is_recognised_and_left_alone,
+    case_22_memory_that_is_registered_in_part_is_refused,
+    two_processes_register_a_pool,
+    a_pool_that_is_not_registered_is_out_of_a_gpus_reach,
+}
+
+/// Kind 22: whichever call fails, nothing stays registered, and the next pool is none the worse.
+#[test]
+fn case_22_any_call_may_fail_and_nothing_stays_registered() {
+    Device::in_software(|device| {
+        let machine = device.machine.as_ref().unwrap();
+        // Its context is the thread's, so that a failure does not change which calls are made after it.
+        device.engine.enter();
+        let before = machine.live();
+        let make = || HostPool::allocate(&device.gpu, &spec_for(device), |_| ());
+        let _ = machine.calls();
+        drop(make().unwrap());
+        let calls = machine.calls();
+        assert_eq!(machine.live(), before);
+        let registrations = calls.iter().filter(|call| **call == "cuMemHostRegister_v2").count();
+        assert_eq!(registrations, 4);
+        let making = calls.iter().rposition(|call| *call == "cuMemHostGetDevicePointer_v2").unwrap();
+        for (after, call) in calls.iter().enumerate().take(making + 1) {
+            machine.fail(after, 999);
+            let made = make();
+            let failed = matches!(made, Err(Error::Backend(BackendError::Driver { code: 999, .. })));
+            assert!(failed && !machine.spare(), "call {after}, {call}: {made:?}");
+            assert_eq!(machine.live().registered, 0, "call {after}, {call}");
+            drop(make().unwrap());
+        }
+        assert_eq!(machine.live(), before);
+    });
 }
