@@ -511,3 +511,14 @@ fn a_launch_that_fails_is_made_again() {
         assert_eq!(small.pages().unwrap(), [0, 2, 0, 0]);
     }
 }
+
+#[test]
+fn a_gpu_is_known_by_its_uuid_and_its_place() {
+    let (machine, _engine) = machine();
+    let gpu = open(&machine).unwrap();
+    let uuid = gpu.uuid();
+    let digits = uuid.strip_prefix("GPU-").unwrap();
+    assert_eq!(digits.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+    assert!(digits.chars().all(|digit| digit == '-' || digit.is_ascii_hexdigit()), "{uuid}");
+    assert_eq!(gpu.bus(), "0000:00:00.0");
+}

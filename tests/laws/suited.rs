@@ -1,10 +1,12 @@
 //! Backends are asked how many workers suit a launch, and told what it does; where somebody says it, they are not asked.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::{Arc, Mutex};
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Cpu, Kernel, Launchable, Pieces, Work};
+use pagelift::backends::{
+    Backend, Buffer, Calibration, Cpu, Cuda, Kernel, Launchable, Pace, Paces, Pieces, Work,
+};
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, LauncherOptions};
@@ -13,6 +15,9 @@ use pagelift::plan::{
 };
 use pagelift::quantity::Bytes;
 
+use pagelift_fake_driver::Machine;
+
+use crate::backends::software;
 use crate::world::World;
 
 const ROOM: PlanCapacity = PlanCapacity { jobs: 8, list_entries: 8 };
@@ -103,4 +108,25 @@ fn a_backend_is_told_what_a_launch_does() {
 fn what_the_launcher_was_told_goes_before_what_suits() {
     let plan = |world: &World| RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     assert_eq!(launched(plan, NonZeroU32::new(2)), (vec![], vec![Some(2)]));
+}
+
+#[test]
+fn a_calibrated_gpu_uses_what_was_measured() {
+    let machine = Machine::new(1);
+    let gpu = Cuda::open_with(&software(&machine).unwrap(), 0).unwrap();
+    let lift = Work { way: Some((Memory::Host, Memory::Device)), pieces: Pieces::Pages, bytes: None };
+    assert_eq!((gpu.suited(lift), gpu.calibration()), (None, None));
+
+    let pace = |workers| Pace {
+        workers: NonZeroU32::new(workers).unwrap(),
+        bytes_per_second: NonZeroU64::new(1 << 35).unwrap(),
+    };
+    let paces = |workers| Paces { pages: pace(workers), rows: pace(workers + 1) };
+    let measured =
+        Calibration { host_to_device: paces(2), device_to_host: paces(4), device_to_device: paces(6) };
+    let gpu = gpu.with_calibration(measured);
+    assert_eq!(gpu.calibration(), Some(measured));
+    let suited = |work| gpu.suited(work).map(NonZeroU32::get);
+    let mirror = Work { way: Some((Memory::Device, Memory::Host)), pieces: Pieces::Rows, bytes: None };
+    assert_eq!([lift, mirror, Work { way: None, ..lift }].map(suited), [Some(2), Some(5), None]);
 }
