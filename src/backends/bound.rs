@@ -43,6 +43,10 @@ pub trait Launchable: Plan {
     #[doc(hidden)]
     const REPEATABLE: bool = true;
 
+    /// What it is called in a profile: what it moves, and which way.
+    #[doc(hidden)]
+    const NAME: [&'static str; 2];
+
     /// From which memory to which it copies, if it does.
     #[doc(hidden)]
     const WAY: Option<(Memory, Memory)>;
@@ -57,6 +61,7 @@ pub trait Launchable: Plan {
 }
 
 impl<D: Direction> Launchable for PagePlan<D> {
+    const NAME: [&'static str; 2] = ["pages", D::NAME];
     const WAY: Option<(Memory, Memory)> = Some((D::SOURCE, D::DESTINATION));
 
     fn kernel(at: Addresses) -> Kernel {
@@ -66,6 +71,7 @@ impl<D: Direction> Launchable for PagePlan<D> {
 }
 
 impl<D: Direction> Launchable for RowPlan<D> {
+    const NAME: [&'static str; 2] = ["rows", D::NAME];
     const WAY: Option<(Memory, Memory)> = Some((D::SOURCE, D::DESTINATION));
     const PIECES: Pieces = Pieces::Rows;
 
@@ -80,6 +86,7 @@ impl<D: Direction> Launchable for RowPlan<D> {
 }
 
 impl Launchable for DigestPlan {
+    const NAME: [&'static str; 2] = ["digests", "of either side"];
     const REPEATABLE: bool = false;
     const WAY: Option<(Memory, Memory)> = None;
 

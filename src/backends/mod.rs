@@ -15,6 +15,7 @@ mod calibration;
 mod cpu;
 mod cuda;
 mod emulated;
+mod nvtx;
 mod pool;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use cuda::{
     CudaStream, PcieLink, Transfer,
 };
 pub use emulated::Emulated;
+pub(crate) use nvtx::{Range, range};
 pub use pagelift_device::emulation::Shape;
 pub use pool::{HostPool, HostPoolSpec, PoolProgress, Registrar, SharedMemory};
 

@@ -23,11 +23,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagelift_planner::id::Ticket;
 use pagelift_planner::plan::Staging;
+use pagelift_planner::quantity::Bytes;
 
 pub use counters::Counters;
 pub use ring::{Report, TicketState};
 
-use crate::backends::{Backend, Bound, Launchable};
+use crate::backends::{Backend, Bound, Launchable, Range, range};
 use crate::error::{BackendError, Error, LaunchError};
 use crate::memory::Registry;
 use digests::Results;
@@ -89,6 +90,9 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         if options.repeat && !P::REPEATABLE {
             return Err(LaunchError::Repeated.into());
         }
+        let [what, way] = P::NAME;
+        // The first range looks for a profiler: not in a step.
+        let _range = range(format_args!("bind {what} {way}"), 0);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         let ring = Ring::new(&backend, id, options.slots, plan.table_bytes())?;
         let stream = backend.stream();
@@ -108,6 +112,12 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// Nothing is enqueued then, and what was staged before still runs. Only where the backend fails, page-map changes
     /// may have taken effect, which are staged again with the plan, and digests of the plan before may be gone.
     pub fn stage(&mut self, memory: &Registry, plan: &mut P) -> Result<Ticket, Error> {
+        let ([what, way], jobs) = (P::NAME, plan.jobs());
+        let _range = match plan.bytes().map(Bytes::get) {
+            Some(bytes) => range(format_args!("stage {what} {way}: {jobs} jobs, {bytes} bytes"), bytes),
+            // Which rows are copied, only the device knows.
+            None => range(format_args!("stage {what} {way}: {jobs} jobs"), jobs as u64),
+        };
         let (needed, room) = (plan.table_bytes(), self.bound.table_bytes());
         if needed > room {
             return Err(LaunchError::TableTooSmall { needed, room }.into());
@@ -144,6 +154,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// # Errors
     /// Where the registry has lost a pool or an array since, or the backend cannot launch. Nothing ran then.
     pub fn launch(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        let _range = self.range("launch");
         if self.backend().is_capturing(&self.stream)? {
             return Err(BackendError::Capturing { what: "a launch" }.into());
         }
@@ -167,10 +178,17 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// [`BackendError::NotCapturing`], and as [`Launcher::launch`].
     #[allow(unsafe_code, reason = "what is replayed when, only the caller knows")]
     pub unsafe fn record(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        let _range = self.range("record");
         if !self.backend().is_capturing(&self.stream)? {
             return Err(BackendError::NotCapturing.into());
         }
         self.bound.launch::<P>(&self.stream, memory, self.options.workers)
+    }
+
+    /// Names for a profiler what the thread does with the staged plan.
+    fn range(&self, verb: &str) -> Option<Range> {
+        let ([what, way], jobs) = (P::NAME, self.results.map_or(0, |staged| staged.jobs));
+        range(format_args!("{verb} {what} {way}: {jobs} jobs"), jobs as u64)
     }
 
     /// Waits until everything on its stream has finished; a launch that was made is then done.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::calls::Handle;
 use super::context::Context;
 use super::{Cuda, CudaStream};
+use crate::backends::range;
 use crate::error::{BackendError, Error};
 
 /// Which other calls a capture forbids while it lasts; the driver's manual has the lists.
@@ -109,6 +110,7 @@ impl CudaGraph {
     /// # Errors
     /// Those of the driver.
     pub fn replay(&mut self, stream: &CudaStream) -> Result<(), BackendError> {
+        let _range = range(format_args!("replay"), 0);
         // SAFETY: the graph is instantiated. What its kernels may touch, those who recorded them have promised.
         self.context.within(|calls| unsafe { calls.graph_launch(self.executable, stream.raw()) })
     }
