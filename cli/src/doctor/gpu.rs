@@ -14,7 +14,7 @@ use pagelift::plan::{PlanCapacity, RestorePlan};
 use serde::Serialize;
 
 use super::Finding;
-use crate::calibrate;
+use crate::{calibrate, say};
 
 /// A GPU that kernels can run on.
 #[derive(Debug, Serialize)]
@@ -96,12 +96,24 @@ impl Gpu {
     }
 }
 
-/// What is registered how.
+/// What is registered how, and what limits it.
 pub fn registration() -> Finding {
-    let most = HostPoolSpec::MOST_CHUNK_BYTES >> 30;
-    let found =
-        format!("host pools in chunks of {} GiB, {most} GiB at most", HostPoolSpec::CHUNK_BYTES >> 30);
-    Finding { what: "registration", found }
+    let gib = |bytes: u64| bytes >> 30;
+    let (usual, most) = (gib(HostPoolSpec::CHUNK_BYTES), gib(HostPoolSpec::MOST_CHUNK_BYTES));
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let locked = locked_memory(&limits).map_or_else(String::new, |limit| format!("; locked memory: {limit}"));
+    Finding {
+        what: "registration",
+        found: format!("host pools in chunks of {usual} GiB, {most} GiB at most{locked}"),
+    }
+}
+
+/// How much memory the system lets this process lock, in words: transports ask for it, and some systems count what a GPU
+/// pins.
+fn locked_memory(limits: &str) -> Option<String> {
+    let soft =
+        limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?.split_whitespace().next()?;
+    Some(soft.parse().map_or_else(|_| soft.to_owned(), |bytes| say::bytes(bytes) + " at most"))
 }
 
 /// Launches a plan of nothing, and all that it takes from nothing.
@@ -143,5 +155,17 @@ mod tests {
     fn a_first_launch_runs() {
         let state = launch(&Cpu::with_threads(1).unwrap()).unwrap();
         assert!(matches!(state, TicketState::Done(_)), "{state:?}");
+    }
+
+    #[test]
+    fn the_limit_of_locked_memory_is_read() {
+        let limits = |soft| {
+            format!(
+                "Limit    Soft Limit  Hard Limit  Units\nMax locked memory    {soft}   unlimited   bytes\nMax processes 1 1 x\n"
+            )
+        };
+        assert_eq!(locked_memory(&limits("8388608")).unwrap(), "8.00 MiB at most");
+        assert_eq!(locked_memory(&limits("unlimited")).unwrap(), "unlimited");
+        assert_eq!(locked_memory(""), None);
     }
 }
