@@ -26,15 +26,15 @@ const DONE: TicketState = TicketState::Done(Report { bad: 0, rows: 0, skipped: 0
 on_devices! {
     an_engine_records_a_launcher_in_any_mode,
     case_18_what_a_capture_forbids_is_refused_and_spoils_nothing,
-    case_18_a_spoiled_capture_is_an_error_and_no_more,
     case_19_no_host_address_is_frozen_in_a_graph,
-    case_19_segments_of_a_step_need_no_event_of_each_other,
+    case_19_segments_of_a_step_need_no_event,
     staging_spoils_no_capture_of_another_thread,
     binding_and_dropping_spoil_no_capture_of_another_thread,
     a_thread_that_captures_may_stage_on_another_stream,
     unused_entries_of_the_table_are_never_read,
     plans_between_replays_are_superseded_refused_or_wait,
-    page_maps_change_between_replays,
+    page_maps_change_between_replays;
+    refused: case_18_a_spoiled_capture_is_an_error_and_no_more, case_19_an_event_of_another_capture_is_no_fault_of_ours,
 }
 
 fn an_engine_records_a_launcher_in_any_mode(device: &Device) {
@@ -153,20 +153,17 @@ fn case_19_no_host_address_is_frozen_in_a_graph(device: &Device) {
 }
 
 /// A step that is captured piece by piece, with a launcher in two of the pieces. Recording leaves no event behind that a
-/// piece could wait for in vain; an event of the engine's that is waited for in another capture is its error, and ours
-/// goes on.
-fn case_19_segments_of_a_step_need_no_event_of_each_other(device: &Device) {
+/// piece could wait for in vain.
+fn case_19_segments_of_a_step_need_no_event(device: &Device) {
     let engine = &device.engine;
     engine.enter();
     let mut rng = Rng(20);
     let stream = engine.stream(false);
     let mut it = Lifts::new(device, &mut rng, 2);
     it.launcher.set_stream(&stream.adopted(device));
-    let event = engine.event();
     let segments = [(); 2].map(|()| {
         assert_eq!(stream.begin(MODES[1]), 0);
         it.record().unwrap();
-        assert_eq!(event.record(&stream), 0);
         stream.end().unwrap()
     });
     for _ in 0..4 {
@@ -178,21 +175,37 @@ fn case_19_segments_of_a_step_need_no_event_of_each_other(device: &Device) {
         it.world.assert_is(&expected);
         assert_eq!(it.launcher.state(ticket), DONE);
     }
+}
 
-    // The engine's mistake, and what becomes of a launch that is recorded after it.
+/// The engine waits in one capture for an event of another. Drivers may refuse that, and spoil the capture: then what
+/// cannot be recorded is not said to be.
+fn case_19_an_event_of_another_capture_is_no_fault_of_ours(device: &Device) {
+    let engine = &device.engine;
+    engine.enter();
+    let mut rng = Rng(21);
+    let stream = engine.stream(false);
+    let mut it = Lifts::new(device, &mut rng, 2);
+    it.launcher.set_stream(&stream.adopted(device));
+    let event = engine.event();
     assert_eq!(stream.begin(MODES[1]), 0);
-    assert_ne!(stream.wait(&event), 0);
+    it.record().unwrap();
+    assert_eq!(event.record(&stream), 0);
+    let first = stream.end().unwrap();
+    assert_eq!(stream.begin(MODES[1]), 0);
+    let waited = stream.wait(&event);
     let recorded = it.record();
-    let ended = stream.end();
-    // What could not be recorded is not said to be.
-    assert!(recorded.is_err() || ended.is_ok(), "{recorded:?}");
-    drop(ended);
-    let prompts = it.prompts(&mut rng);
-    it.stage(&prompts);
-    let expected = it.expected(&mut rng, &prompts);
-    segments[1].replay(&stream);
-    it.launcher.wait().unwrap();
-    it.world.assert_is(&expected);
+    let second = stream.end();
+    println!("the wait: {waited}; the record: {recorded:?}; the end: {:?}", second.as_ref().err());
+    assert!(recorded.is_err() || second.is_ok());
+    assert!(device.machine.is_none() || waited == 905);
+    for graph in [Some(first), second.ok().filter(|_| recorded.is_ok())].into_iter().flatten() {
+        let prompts = it.prompts(&mut rng);
+        it.stage(&prompts);
+        let expected = it.expected(&mut rng, &prompts);
+        graph.replay(&stream);
+        it.launcher.wait().unwrap();
+        it.world.assert_is(&expected);
+    }
 }
 
 /// Records a launcher, does something else before the capture ends, and expects that the graph is whole.

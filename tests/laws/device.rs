@@ -55,23 +55,28 @@ impl Device {
     }
 }
 
-/// Tests of laws over a [`Device`]: over a driver in software, and on a GPU.
+/// Tests of laws over a [`Device`]: over a driver in software, and on a GPU. Those that make a driver refuse a call are told
+/// by their module: sanitizers would take that for a fault.
 macro_rules! on_devices {
-    ($($law:ident),+ $(,)?) => {
+    ($($law:ident),+ $(,)? $(; refused: $($refused:ident),+ $(,)?)?) => {
         mod in_software {
-            $(#[test]
-            fn $law() {
-                crate::device::Device::in_software(super::$law);
-            })+
+            crate::device::on_devices!(@tests #[cfg(all())] in_software: $($law,)+ $($($refused,)+)?);
         }
 
         mod on_a_gpu {
-            $(#[test]
-            #[ignore = "needs an NVIDIA GPU"]
-            fn $law() {
-                crate::device::Device::real(super::$law);
-            })+
+            crate::device::on_devices!(@tests #[ignore = "needs an NVIDIA GPU"] real: $($law,)+);
         }
+
+        $(mod on_a_gpu_that_refuses {
+            crate::device::on_devices!(@tests #[ignore = "needs an NVIDIA GPU"] real: $($refused,)+);
+        })?
+    };
+    (@tests #[$when:meta] $device:ident: $($law:ident,)+) => {
+        $(#[test]
+        #[$when]
+        fn $law() {
+            crate::device::Device::$device(super::$law);
+        })+
     };
 }
 pub(crate) use on_devices;

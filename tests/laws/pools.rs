@@ -323,9 +323,9 @@ on_devices! {
     kernels_reach_every_extent_of_a_pool,
     an_engines_memory_is_used_where_it_lies,
     memory_that_is_registered_is_recognised_and_left_alone,
-    case_22_memory_that_is_registered_in_part_is_refused,
     two_processes_register_a_pool,
-    a_pool_that_is_not_registered_is_out_of_a_gpus_reach,
+    a_pool_that_is_not_registered_is_out_of_a_gpus_reach;
+    refused: case_22_memory_that_is_registered_in_part_is_refused,
 }
 
 /// Kind 22: whichever call fails, nothing stays registered, and the next pool is none the worse.
