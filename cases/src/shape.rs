@@ -52,7 +52,7 @@ impl Scale {
 enum Style {
     /// Of anything.
     Odd,
-    /// Of 16, so that accesses are the widest: only long rows of these take the bulk ring.
+    /// Of 16, so that accesses are the widest.
     Wide,
 }
 

@@ -43,14 +43,12 @@ pub fn run(draw: &mut Draw) -> Tally {
     let blocks = draw.pick(&[1, 1, 2, 5]);
     let warps = draw.pick(&[1, 4]);
     let seed = draw.below(0x1_0000);
-    let emulated = |lanes, bulk| Emulated { shape: LaunchShape { blocks, warps, lanes }, seed, bulk };
-    match draw.below(6) {
+    let emulated = |lanes| Emulated { shape: LaunchShape { blocks, warps, lanes }, seed };
+    match draw.below(4) {
         0 => run_on(draw, cpu(1)),
         1 => run_on(draw, cpu(2)),
-        2 => run_on(draw, &emulated(32, false)),
-        3 => run_on(draw, &emulated(32, true)),
-        4 => run_on(draw, &emulated(1, false)),
-        _ => run_on(draw, &emulated(1, true)),
+        2 => run_on(draw, &emulated(32)),
+        _ => run_on(draw, &emulated(1)),
     }
 }
 

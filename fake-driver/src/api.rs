@@ -3,6 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{NonNull, without_provenance_mut};
 
+use pagelift_abi::BLOCK_THREADS;
 use pagelift_device::emulation::Shape;
 
 use crate::capture::RELAXED;
@@ -300,7 +301,7 @@ api! {
         let function = call.state.functions.get(&function.addr()).ok_or(INVALID_HANDLE)?;
         call.owned(function.context)?;
         let flat = [grid_y, grid_z, block_y, block_z] == [1; 4];
-        let whole_warps = (1..=1024).contains(&block_x) && block_x.is_multiple_of(32);
+        let whole_warps = (1..=BLOCK_THREADS).contains(&block_x) && block_x.is_multiple_of(32);
         if !flat || grid_x == 0 || !whole_warps || i64::from(shared_bytes) > i64::from(function.shared) {
             return Err(INVALID_VALUE);
         }

@@ -5,9 +5,7 @@ use std::ffi::c_void;
 use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_device::Kernel;
 use pagelift_device::emulation::{Shape, run};
-use pagelift_kernels::{
-    pagelift_apply_map, pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows, pagelift_digest,
-};
+use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 
 macro_rules! entries {
     ($($entry:ident: $kernel:ident ($args:ident: $($address:ident),*);)*) => {
@@ -73,7 +71,6 @@ macro_rules! entries {
 
 entries! {
     Pages: pagelift_copy_pages (PagesArgs: table, progress);
-    Bulk: pagelift_copy_pages_bulk (PagesArgs: table, progress);
     Rows: pagelift_copy_rows (RowsArgs: table, progress);
     Digest: pagelift_digest (DigestArgs: table, progress);
     Map: pagelift_apply_map (MapArgs: table);

@@ -3,21 +3,19 @@
 use std::num::NonZeroU32;
 
 use pagelift_device::emulation::{self, Shape};
-use pagelift_kernels::{
-    pagelift_apply_map, pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows, pagelift_digest,
-};
+use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use pagelift_planner::geometry::Memory;
 
 use super::{Backend, Buffer, Kernel};
 use crate::error::{BackendError, Error};
 
-/// Runs kernels as a GPU would: 32 lanes a warp, alignment asserted, bulk copies as late as they may come.
+/// Runs kernels as a GPU would: 32 lanes a warp, alignment asserted, rows in flight written as late as may be.
 ///
 /// It panics where a kernel breaks a rule that a GPU would punish with a fault, so it is for tests.
 ///
 /// ```
 /// use pagelift::backends::{Backend, Emulated, Shape};
-/// let backend = Emulated { shape: Shape { blocks: 2, warps: 4, lanes: 32 }, seed: 7, bulk: false };
+/// let backend = Emulated { shape: Shape { blocks: 2, warps: 4, lanes: 32 }, seed: 7 };
 /// assert_eq!(backend.name(), "emulated");
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +24,6 @@ pub struct Emulated {
     pub shape: Shape,
     /// Decides the order of threads.
     pub seed: u64,
-    /// Whether pages are copied by bulk rings.
-    pub bulk: bool,
 }
 
 impl Emulated {
@@ -72,12 +68,9 @@ impl Backend for Emulated {
     ) -> Result<(), BackendError> {
         self.check()?;
         let (shape, seed) = (self.shape_for(workers), self.seed);
-        // SAFETY: (1) is ours; rings need no shared memory here.
+        // SAFETY: (1) is ours.
         unsafe {
             match kernel {
-                Kernel::CopyPages(args) if self.bulk => {
-                    emulation::run::<pagelift_copy_pages_bulk>(shape, seed, args);
-                }
                 Kernel::CopyPages(args) => emulation::run::<pagelift_copy_pages>(shape, seed, args),
                 Kernel::CopyRows(args) => emulation::run::<pagelift_copy_rows>(shape, seed, args),
                 Kernel::Digest(args) => emulation::run::<pagelift_digest>(shape, seed, args),

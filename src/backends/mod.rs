@@ -157,7 +157,7 @@ pub trait Backend: fmt::Debug {
 /// A kernel, and what it is launched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// [`pagelift_kernels::pagelift_copy_pages()`], or its twin that copies by bulk rings.
+    /// [`pagelift_kernels::pagelift_copy_pages()`].
     CopyPages(PagesArgs),
     /// [`pagelift_kernels::pagelift_copy_rows()`].
     CopyRows(RowsArgs),

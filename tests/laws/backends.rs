@@ -26,8 +26,6 @@ pub enum OneThread {}
 pub enum TwoThreads {}
 /// 32 lanes a warp.
 pub enum Warps {}
-/// 32 lanes a warp, and bulk copies.
-pub enum Bulk {}
 /// One lane a warp: warps of the engine, in any order.
 pub enum SingleLanes {}
 
@@ -50,28 +48,21 @@ impl Subject for TwoThreads {
 impl Subject for Warps {
     type Backend = Emulated;
     fn backend(seed: u64) -> Emulated {
-        emulated(seed, 32, false)
-    }
-}
-
-impl Subject for Bulk {
-    type Backend = Emulated;
-    fn backend(seed: u64) -> Emulated {
-        emulated(seed, 32, true)
+        emulated(seed, 32)
     }
 }
 
 impl Subject for SingleLanes {
     type Backend = Emulated;
     fn backend(seed: u64) -> Emulated {
-        emulated(seed, 1, Rng(seed).once_in(2))
+        emulated(seed, 1)
     }
 }
 
-fn emulated(seed: u64, lanes: u32, bulk: bool) -> Emulated {
+fn emulated(seed: u64, lanes: u32) -> Emulated {
     let mut rng = Rng(seed);
     let shape = Shape { blocks: rng.pick(&[1, 1, 2, 5]), warps: rng.pick(&[1, 4]), lanes };
-    Emulated { shape, seed: rng.next(), bulk }
+    Emulated { shape, seed: rng.next() }
 }
 
 /// A GPU whose launches have finished when the call returns: so the laws need not know that it has streams.

@@ -132,7 +132,6 @@ laws! {
     #[cfg(all())] cpu_with_one_thread: crate::backends::OneThread, 64 cases;
     #[cfg(all())] cpu_with_two_threads: crate::backends::TwoThreads, 64 cases;
     #[cfg(all())] emulated_warps: crate::backends::Warps, 64 cases;
-    #[cfg(all())] emulated_bulk: crate::backends::Bulk, 64 cases;
     #[cfg(all())] emulated_single_lanes: crate::backends::SingleLanes, 64 cases;
     #[cfg(all())] cuda_over_a_driver_in_software: crate::backends::Software, 16 cases;
     #[ignore = "needs an NVIDIA GPU"] on_a_gpu: crate::backends::Gpu, 64 cases;

@@ -381,7 +381,7 @@ pub fn a_backend_that_gives_too_little<S: Subject>() {
 fn launches_without_threads() {
     let shapes = [(0, 1, 1), (1, 0, 32), (1, 1, 0), (1 << 16, 1 << 16, 1), (1 << 11, 1 << 11, 32)];
     for (blocks, warps, lanes) in shapes {
-        let backend = Emulated { shape: Shape { blocks, warps, lanes }, seed: 1, bulk: false };
+        let backend = Emulated { shape: Shape { blocks, warps, lanes }, seed: 1 };
         let mut world = World::small(&backend);
         let scratch = Scratch::new(&mut world, &backend).array(1, 8);
         let options = LauncherOptions::default();

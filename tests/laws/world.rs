@@ -205,7 +205,7 @@ struct Draft {
 }
 
 const ROW_BYTES: [u32; 17] = [1, 2, 3, 4, 6, 8, 12, 16, 48, 132, 280, 576, 584, 656, 1152, 5000, 20_001];
-/// Those that allow the widest accesses: only long rows of them take the bulk ring.
+/// Those that allow the widest accesses.
 const WIDE_ROW_BYTES: [u32; 7] = [16, 48, 576, 656, 1152, 5008, 20_000];
 
 /// What numbers of a world are multiples of.

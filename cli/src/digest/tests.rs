@@ -42,7 +42,7 @@ fn both_sides_agree_in_every_mode_and_launch_shape() {
         for (seed, mode) in (0..).zip(MODES) {
             let one = spoiled(&manifest, mode, |_| {}).unwrap();
             let shape = Shape { blocks: 3, warps: 2, lanes: 32 };
-            let emulated = Emulated { shape, seed, bulk: false };
+            let emulated = Emulated { shape, seed };
             let options = Options { mode, generate: 0, seed: 3 };
             let two = run(&manifest, &emulated, options, Progress::new(true), |_| {}).unwrap();
             assert_eq!(numbers(&one), numbers(&two), "{}", manifest.model());

@@ -34,7 +34,7 @@ fn every_small_manifest_in_both_directions_and_many_launch_shapes() {
         let manifest = Manifest::load(entry.unwrap().path()).unwrap();
         for (seed, from) in (0..).zip([Memory::Host, Memory::Device, Memory::Host, Memory::Device]) {
             let shape = Shape { blocks: 1 + seed as u32, warps: 2, lanes: if seed < 2 { 32 } else { 1 } };
-            let emulated = Emulated { shape, seed, bulk: seed == 1 };
+            let emulated = Emulated { shape, seed };
             let one = gathered(&manifest, emulated, options(from, seed));
             let two = gathered(&manifest, Cpu::with_threads(2).unwrap(), options(from, seed));
             assert_eq!(one.launches, 3, "{}", manifest.model());

@@ -34,9 +34,9 @@ fn restore(manifest: &Manifest, backend: impl Backend, mode: TailRows, generate:
     run(manifest, backend, options, Progress::new(true)).unwrap()
 }
 
-/// A launch shape, and whether rings are used.
+/// A launch shape, and an order of threads.
 fn emulated(blocks: u32, warps: u32, lanes: u32, seed: u64) -> Emulated {
-    Emulated { shape: Shape { blocks, warps, lanes }, seed, bulk: seed % 2 == 1 }
+    Emulated { shape: Shape { blocks, warps, lanes }, seed }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::table_struct;
 
 table_struct! {
-    /// Argument of `pagelift_copy_pages` and `pagelift_copy_pages_bulk`.
+    /// Argument of `pagelift_copy_pages`.
     pub struct PagesArgs {
         /// Address of the [`crate::TableHeader`], followed by [`crate::PageJob`]s.
         pub table: u64,

@@ -6,14 +6,14 @@
 //! | | `nvptx/` | `host/` |
 //! |---|---|---|
 //! | [`thread`] | special registers | an index per OS thread |
-//! | [`Lanes`] | vector loads and stores, several in flight | pieces lane by lane, alignment asserted; or one `memcpy` |
-//! | [`BulkRing`] | `cp.async.bulk` between memory and shared memory | copies that happen as late as they may |
+//! | [`copy_rows`], [`zero_rows`] | vector loads and stores, several in flight | pieces lane by lane, alignment asserted; or one `memcpy` a row |
+//! | [`RowPipeline`] | the same, a row's stores after the next one's loads | copies that happen as late as they may |
 //! | [`each_word`] | vector loads, several in flight | the words lane by lane, alignment asserted |
 //! | [`add`], [`add_u64`], [`arrive_last`], [`store_release_system`] | scoped PTX atomics | `std` atomics |
 //!
 //! # The warp is the worker, and nothing blocks
 //!
-//! All lanes of a warp call a [`Mover`] with the same arguments, and each does its share. Warps meet only in
+//! All lanes of a warp call these with the same arguments, and each does its share. Warps meet only in
 //! [`arrive_last`], which counts and goes on. There is no block barrier, no shuffle and no wait for another thread.
 //! Therefore *every* order in which the threads of a launch take their steps is a legal one, and the host may run them
 //! one after the other, each from its start to its end, in whichever order: see `emulation`.
@@ -31,10 +31,9 @@
 mod host;
 mod kernel;
 mod memory;
-mod mover;
 #[cfg(target_arch = "nvptx64")]
 mod nvptx;
-mod ring;
+mod walk;
 mod warp;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -46,12 +45,11 @@ use nvptx as platform;
 pub use host::emulation;
 pub use kernel::Kernel;
 pub use memory::{read, read_at, write};
-pub use mover::Mover;
 pub use platform::{
-    lanes::Lanes,
+    lanes::{RowPipeline, copy_rows, zero_rows},
     sync::{add, add_u64, arrive_last, store_release_system},
     thread,
     words::each_word,
 };
-pub use ring::{BulkRing, STAGE_BYTES, STAGES};
+pub use walk::Rows;
 pub use warp::{lane, lanes_per_warp, warp, warps};

@@ -152,9 +152,9 @@ unsafe fn digest_unit(
 
     let first = chunk << pair.rows_log2;
     let rows = (job.rows - first).min(1 << pair.rows_log2);
-    // SAFETY: (1) is our 2, and `layer` is one of the route's.
+    // SAFETY: (1) is our 2, and the block and the layer are among the route's.
     let mut source =
-        unsafe { Place::of(&route.source, blocks.source).address(args.bases, unit.layer, pair.source_base) }
+        unsafe { Place::of(&route.source, blocks.source, unit.layer).address(args.bases, pair.source_base) }
             + pair.source_offset
             + (u64::from(job.source_row) + u64::from(first)) * u64::from(pair.source_stride);
     let row = u64::from(job.destination_row) + u64::from(unit.entry) * u64::from(job.rows) + u64::from(first);

@@ -2,15 +2,14 @@
 //!
 //! | kernel | table | what a unit is |
 //! |---|---|---|
-//! | [`pagelift_copy_pages()`], [`pagelift_copy_pages_bulk()`] | page jobs: which blocks, known to the host | one piece of one run |
+//! | [`pagelift_copy_pages()`] | page jobs: which blocks, known to the host | one piece of one run |
 //! | [`pagelift_copy_rows()`] | row jobs: which rows a step wrote or wants, read on the device | one row |
 //! | [`pagelift_digest()`] | page jobs, of which only the source is read | some rows of one run |
 //! | [`pagelift_apply_map()`] | map changes | one entry |
 //!
 //! Each kernel but the last takes the same three steps: the table's ticket says whether there is anything to do, warps
-//! stride over its units, and the last warp to finish tells the host. The bodies are generic over
-//! [`Mover`](pagelift_device::Mover), and the entries below are their instances. All of them run on the CPU too, for
-//! any launch shape and order of threads: see `pagelift_device::emulation`.
+//! stride over its units, and the last warp to finish tells the host. All of them run on the CPU too, for any launch shape
+//! and order of threads: see `pagelift_device::emulation`.
 //!
 //! # What a launch promises
 //!
@@ -44,11 +43,8 @@ mod unit;
 
 use cuda_std::kernel;
 use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
-#[cfg(any(feature = "sm90", not(target_arch = "nvptx64")))]
-use pagelift_device::BulkRing;
-use pagelift_device::Lanes;
 
-/// Copies or zeroes whole rows of blocks, by loads and stores of the lanes.
+/// Copies or zeroes whole rows of blocks.
 ///
 /// # Safety
 ///
@@ -59,22 +55,7 @@ use pagelift_device::Lanes;
 #[kernel]
 pub unsafe fn pagelift_copy_pages(args: PagesArgs) {
     // SAFETY: (1, 2, 3) are ours.
-    unsafe { pages::copy_pages::<Lanes>(&args) }
-}
-
-/// Copies or zeroes whole rows of blocks, long runs by bulk copies: one lane drives each warp's ring.
-///
-/// On the GPU it needs sm_90.
-///
-/// # Safety
-///
-/// 1. The conditions of [`pagelift_copy_pages()`].
-/// 2. Each block has [`BulkRing::shared_bytes`] of dynamic shared memory.
-#[cfg(any(feature = "sm90", not(target_arch = "nvptx64")))]
-#[kernel]
-pub unsafe fn pagelift_copy_pages_bulk(args: PagesArgs) {
-    // SAFETY: (1, 2, 3) are our 1, (4) is our 2.
-    unsafe { pages::copy_pages::<BulkRing>(&args) }
+    unsafe { pages::copy_pages(&args) }
 }
 
 /// Copies the rows that a step wrote, to where the page maps say, or gathers the rows of an index list. Slot mappings,
@@ -87,7 +68,7 @@ pub unsafe fn pagelift_copy_pages_bulk(args: PagesArgs) {
 #[kernel]
 pub unsafe fn pagelift_copy_rows(args: RowsArgs) {
     // SAFETY: (1) is ours.
-    unsafe { rows::copy_rows::<Lanes>(&args) }
+    unsafe { rows::copy_rows(&args) }
 }
 
 /// Adds the digest of each job's rows to its sum. Equal content has equal digests wherever and however it lies: the

@@ -11,7 +11,7 @@
 use core::ops::Range;
 
 use pagelift_abi::{row_job, Route, RowJob, RowsArgs, SegmentPair, TableHeader, NONE};
-use pagelift_device::{read, read_at, warp, warps, Mover};
+use pagelift_device::{read, read_at, warp, warps, RowPipeline};
 
 use crate::launch::{begin, finish, Tally};
 use crate::side::Place;
@@ -24,19 +24,17 @@ use crate::side::Place;
 ///    the slot mappings, counts, starts and maps may be anything.
 /// 2. Rows of different entries do not overlap at their destinations, nor any source.
 /// 3. Launches with the same progress word run one after the other, each with blocks of whole warps.
-/// 4. The launch has the shared memory that `M` asks for.
 #[inline(always)]
-pub(crate) unsafe fn copy_rows<M: Mover>(args: &RowsArgs) {
+pub(crate) unsafe fn copy_rows(args: &RowsArgs) {
     // SAFETY: (1) is our 1 and 3.
     let Some(header) = (unsafe { begin(args.table, args.progress) }) else { return };
-    // SAFETY: (1) all warps of the launch decide alike, and get here once; (2) is our 4.
-    let mut mover = unsafe { M::new() };
+    let mut pipeline = RowPipeline::new();
     let mut tally = Tally::default();
 
     let mut job = args.table + size_of::<TableHeader>() as u64;
     let mut turn = warp();
     for _ in 0..header.jobs {
-        // SAFETY: the table has that many jobs (1), each names a route, and (1) of `valid_entries` is that.
+        // SAFETY: (1) the table has that many jobs, each names a route, and their arrays are as long as they say.
         let (entries, route) = unsafe {
             let job: RowJob = read(job);
             (valid_entries(&job, &mut tally), read_at::<Route>(args.routes, u64::from(job.route)))
@@ -57,13 +55,12 @@ pub(crate) unsafe fn copy_rows<M: Mover>(args: &RowsArgs) {
             unit += rows.end - rows.start;
             // SAFETY: (1, 2) the job is one of the table, `entry` is below `entries`, and no row is past the last one.
             // (3) is our 1 and 2; all lanes of the warp are at this entry.
-            unsafe { copy_entry(args, job, entry, rows, &mut mover, &mut tally) };
+            unsafe { copy_entry(args, job, entry, rows, &mut pipeline, &mut tally) };
         }
         job += size_of::<RowJob>() as u64;
     }
 
-    // SAFETY: (1) all lanes of the warp left the loop, and end here.
-    unsafe { mover.finish() };
+    pipeline.finish();
     // SAFETY: (1) is our 1 and 3; (2) all threads that began get here, once, and write nothing after.
     unsafe { finish(args.table, args.progress, &tally) };
 }
@@ -108,12 +105,12 @@ fn clamped(count: i32, capacity: u32, tally: &mut Tally) -> u32 {
 /// 2. `rows` are below the layers times the segments of its route, of which it has some.
 /// 3. The conditions of [`copy_rows`], and all lanes of the warp make this call.
 #[inline(always)]
-unsafe fn copy_entry<M: Mover>(
+unsafe fn copy_entry(
     args: &RowsArgs,
     job: u64,
     entry: u32,
     rows: Range<u32>,
-    mover: &mut M,
+    pipeline: &mut RowPipeline,
     tally: &mut Tally,
 ) {
     // Job and route are read again for each entry: they are in the cache, and held in registers they would halve the
@@ -135,22 +132,23 @@ unsafe fn copy_entry<M: Mover>(
     }
     let Verdict::Copy(found) = verdict else { return };
 
-    let (source, destination) =
-        (Place::of(&route.source, found.page), Place::of(&route.destination, found.block));
-    let Some(mut layer) = rows.start.checked_div(route.segments) else { return };
+    let Some(layer) = rows.start.checked_div(route.segments) else { return };
+    let (mut source, mut destination) =
+        (Place::of(&route.source, found.page, layer), Place::of(&route.destination, found.block, layer));
     let mut segment = rows.start - layer * route.segments;
     for _ in rows {
-        // SAFETY: (1) by (2) the route has this segment and this layer. (2) The width is the pair's for every row on
-        // both sides, (3, 4) both rows lie within their blocks, no other unit has this destination, and all lanes are
-        // here.
+        // SAFETY: (1 of `read_at` and `address`) by (2) the route has this segment and this layer, and the verdict's page and
+        // block are among those of its sides. (1 of `copy`) The width is the pair's for every row on both sides. (2, 3) Both
+        // rows lie within their blocks, which may be read and written (3), and no other unit has this destination. (4) All
+        // lanes are here (3), and `copy_rows` finishes the pipeline.
         unsafe {
             let pair: SegmentPair =
                 read_at(args.segments, u64::from(route.first_segment) + u64::from(segment));
-            mover.copy(
-                source.address(args.bases, layer, pair.source_base)
+            pipeline.copy(
+                source.address(args.bases, pair.source_base)
                     + pair.source_offset
                     + u64::from(found.page_row) * u64::from(pair.source_stride),
-                destination.address(args.bases, layer, pair.destination_base)
+                destination.address(args.bases, pair.destination_base)
                     + pair.destination_offset
                     + u64::from(found.block_row) * u64::from(pair.destination_stride),
                 pair.row_bytes,
@@ -159,7 +157,9 @@ unsafe fn copy_entry<M: Mover>(
         }
         segment += 1;
         if segment == route.segments {
-            (layer, segment) = (layer + 1, 0);
+            segment = 0;
+            source.next_layer();
+            destination.next_layer();
         }
     }
 }

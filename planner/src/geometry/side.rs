@@ -219,6 +219,8 @@ impl Side {
     ) -> Result<abi::Side, GeometryError> {
         let overflow = || GeometryError::Overflow { place: place.clone(), what: "the number of bases" };
         let first = u32::try_from(bases.len()).map_err(|_| overflow())?;
+        // Kernels add up the index of any base in 32 bits.
+        u32::try_from(bases.len().saturating_add(self.bases.len())).map_err(|_| overflow())?;
         bases.extend_from_slice(&self.bases);
         let regions = u32::try_from(self.region_bytes.len()).map_err(|_| overflow())?;
         Ok(abi::Side {

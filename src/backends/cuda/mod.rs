@@ -21,6 +21,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pagelift_abi::BLOCK_THREADS;
 use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use pagelift_planner::geometry::Memory;
 
@@ -39,9 +40,6 @@ pub use graph::{CaptureMode, CudaGraph};
 pub use link::PcieLink;
 pub use replay::CudaReplay;
 pub use stream::CudaStream;
-
-/// Threads of a block: all that a multiprocessor has room for at the kernels' 64 registers.
-const BLOCK: u32 = 1024;
 
 /// Multiprocessors of a launch that does not say how many: four fill the link.
 const BLOCKS: u32 = 4;
@@ -238,7 +236,7 @@ impl Cuda {
                     blocks,
                     1,
                     1,
-                    BLOCK,
+                    BLOCK_THREADS,
                     1,
                     1,
                     0,

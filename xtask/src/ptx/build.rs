@@ -24,7 +24,7 @@ pub fn build(workspace: &Workspace, compiler: &Compiler, architecture: &Architec
     let mut cargo = Command::new(&compiler.cargo);
     cargo
         .current_dir(workspace.kernels()?)
-        .args(recipe::arguments(architecture))
+        .args(recipe::arguments())
         .args(["--message-format=json-render-diagnostics", "--"])
         .args(recipe::LAST_STEP)
         .env("RUSTC", &compiler.rustc)
@@ -39,7 +39,11 @@ pub fn build(workspace: &Workspace, compiler: &Compiler, architecture: &Architec
         bail!("third-party crates in the PTX: {}; only our own sources may change it", strangers.join(", "));
     }
     match assembly(&outputs)?.as_slice() {
-        [one] => fs::read_to_string(one).with_context(|| format!("could not read {}", one.display())),
+        [one] => {
+            let text =
+                fs::read_to_string(one).with_context(|| format!("could not read {}", one.display()))?;
+            Ok(bounded(&text))
+        }
         other => bail!("expected one .s file in {}, found {}", outputs.display(), other.len()),
     }
 }
@@ -66,6 +70,22 @@ fn third_parties(messages: &str) -> Result<Vec<String>> {
         }
     }
     Ok(found)
+}
+
+/// Adds the bound on a block's threads to each entry.
+fn bounded(text: &str) -> String {
+    let mut bounded = String::with_capacity(text.len());
+    let mut in_parameters = false;
+    for line in text.split_inclusive('\n') {
+        bounded.push_str(line);
+        in_parameters |= line.contains(".entry ");
+        if in_parameters && line.trim_end().ends_with(')') {
+            in_parameters = false;
+            bounded.push_str(&recipe::bound());
+            bounded.push('\n');
+        }
+    }
+    bounded
 }
 
 /// The assembly files in a folder; none if there is no such folder.
@@ -95,6 +115,17 @@ mod tests {
             "profile": profile, "features": [], "filenames": [file], "executable": null, "fresh": false,
         });
         format!("{message}\n")
+    }
+
+    #[test]
+    fn each_entry_is_bounded_and_nothing_else_changes() {
+        let text = "\t// .globl\tone\n.visible .entry one(\n\t.param .align 8 .b8 one_param_0[48]\n)\n{\n\tret;\n\n}\n\
+                    .func two(\n\t.param .b32 two_param_0\n)\n{\n}\n.visible .entry three()\n{\n}\n";
+        let want = text
+            .replace("[48]\n)\n", "[48]\n)\n.maxntid 768, 1, 1\n")
+            .replace("three()\n", "three()\n.maxntid 768, 1, 1\n");
+        assert_eq!(bounded(text), want);
+        assert_eq!(want.matches(".maxntid").count(), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The checks of the committed PTX.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use comfy_table::Table;
@@ -75,10 +75,9 @@ pub fn build_all(workspace: &Workspace, compiler: &Compiler) -> Result<Vec<Ptx>>
 
 /// Fails with all that the lint finds.
 pub fn structure(workspace: &Workspace, files: &[Ptx]) -> Result<()> {
-    let sources: PathBuf = workspace.kernels()?.join("src");
+    let expected = entries::expected(&workspace.kernels()?.join("src"))?;
     let mut wrong = Vec::new();
     for file in files {
-        let expected = entries::expected(&sources, file.architecture)?;
         let found = lint::lint(&text::parse(&file.text), file.architecture, &expected);
         wrong.extend(found.into_iter().map(|finding| format!("{}: {finding}", file.architecture.file())));
     }

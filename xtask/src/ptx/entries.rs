@@ -1,4 +1,4 @@
-//! Which kernels the sources define: every function marked `#[kernel]` that is compiled for an architecture.
+//! Which kernels the sources define: every function marked `#[kernel]` that is compiled for GPUs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,32 +9,13 @@ use cfg_expr::{Expression, Predicate};
 use quote::ToTokens;
 use syn::{Attribute, Item};
 
-use super::recipe::{self, ARCHITECTURES, Architecture};
+use super::recipe;
 
-/// A kernel's name, and whether every architecture has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kernel {
-    pub name: String,
-    /// Defined for some architectures only: one that moves bytes by `cp.async.bulk`, which the others lack.
-    pub bulk: bool,
-}
-
-/// The kernels of an architecture, by the crate whose sources are in a folder.
-pub fn expected(sources: &Path, architecture: &Architecture) -> Result<Vec<Kernel>> {
-    let mut everywhere = names(sources, architecture)?;
-    let here = everywhere.clone();
-    for other in ARCHITECTURES {
-        let names = names(sources, other)?;
-        everywhere.retain(|name| names.contains(name));
-    }
-    let kernel = |name: String| Kernel { bulk: !everywhere.contains(&name), name };
-    Ok(here.into_iter().map(kernel).collect())
-}
-
-fn names(sources: &Path, architecture: &Architecture) -> Result<Vec<String>> {
+/// The names of the kernels of the crate whose sources are in a folder, sorted.
+pub fn expected(sources: &Path) -> Result<Vec<String>> {
     let triple = recipe::TRIPLE;
     let target = get_builtin_target_by_triple(triple).with_context(|| format!("{triple} is not a target"))?;
-    let mut reader = Reader { target, features: architecture.features, names: Vec::new() };
+    let mut reader = Reader { target, names: Vec::new() };
     reader.file(&sources.join("lib.rs"), sources)?;
     reader.names.sort();
     Ok(reader.names)
@@ -43,7 +24,6 @@ fn names(sources: &Path, architecture: &Architecture) -> Result<Vec<String>> {
 /// Walks a crate's modules as the compiler would.
 struct Reader {
     target: &'static TargetInfo,
-    features: &'static [&'static str],
     names: Vec<String>,
 }
 
@@ -81,7 +61,6 @@ impl Reader {
             let expression = Expression::parse(&text).with_context(|| format!("cfg({text})"))?;
             let holds = expression.eval(|predicate| match predicate {
                 Predicate::Target(target) => target.matches(self.target),
-                Predicate::Feature(feature) => self.features.contains(feature),
                 _ => false,
             });
             if !holds {
@@ -109,10 +88,6 @@ fn module_file(folder: &Path) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
-    fn kernel(name: &str, bulk: bool) -> Kernel {
-        Kernel { name: name.to_owned(), bulk }
-    }
-
     #[test]
     fn kernels_are_found_through_modules_and_conditions() {
         let root = tempfile::tempdir().unwrap();
@@ -121,23 +96,21 @@ mod tests {
         write(
             "lib.rs",
             "mod rows; mod deep; #[cfg(test)] mod tests { #[kernel] pub fn never() {} }\n\
-             #[cfg(any(feature = \"sm90\", not(target_arch = \"nvptx64\")))] mod bulk;\n\
+             #[cfg(any(target_arch = \"nvptx64\", test))] mod gpu;\n\
              #[cfg(not(target_arch = \"nvptx64\"))] mod host;\n pub fn no_kernel() {}",
         );
         write("rows.rs", "#[cuda_std::kernel] pub unsafe fn rows(a: A) {}");
-        write("bulk.rs", "#[kernel] pub unsafe fn bulk(a: A) {}");
+        write("gpu.rs", "#[kernel] pub unsafe fn gpu(a: A) {}");
         write("deep/mod.rs", "mod inner;");
         write("deep/inner.rs", "#[kernel] pub unsafe fn pages(a: A) {}");
-        let expected = |index: usize| expected(root.path(), &ARCHITECTURES[index]).unwrap();
-        assert_eq!(expected(0), [kernel("pages", false), kernel("rows", false)]);
-        assert_eq!(expected(1), [kernel("bulk", true), kernel("pages", false), kernel("rows", false)]);
+        assert_eq!(expected(root.path()).unwrap(), ["gpu", "pages", "rows"]);
     }
 
     #[test]
     fn a_missing_module_is_an_error_that_names_it() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("lib.rs"), "mod gone;").unwrap();
-        let error = expected(root.path(), &ARCHITECTURES[0]).unwrap_err();
+        let error = expected(root.path()).unwrap_err();
         assert!(format!("{error:#}").contains("gone"), "{error:#}");
     }
 }

@@ -22,9 +22,10 @@ pub fn hash(workspace: &Workspace) -> Result<String> {
         pieces.add(&name, content.as_bytes());
     }
     for architecture in ARCHITECTURES {
-        let flags = [recipe::arguments(architecture), recipe::flags(architecture)].concat();
+        let flags = [recipe::arguments(), recipe::flags(architecture)].concat();
         pieces.add(&format!("flags for {}", architecture.name), flags.join("\n").as_bytes());
     }
+    pieces.add("bound of each entry", recipe::bound().as_bytes());
     pieces.add("flags of the last step", recipe::LAST_STEP.join("\n").as_bytes());
     add_files(&mut pieces, workspace.root(), packages.values())?;
     Ok(pieces.finish())

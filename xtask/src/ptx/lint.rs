@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::entries;
 use super::recipe::{self, Architecture};
 use super::text::{Kernel, Module};
 
@@ -24,17 +23,15 @@ const HELD: &[(&str, &[&str])] = &[
         ],
     ),
 ];
-const BULK_COPY: &str = "cp.async.bulk";
 const LOCAL: &str = "local memory: something is indexed at run time, or spilled";
 
 /// All that is wrong with a module, in words; nothing if it is sound.
-pub fn lint(module: &Module, architecture: &Architecture, expected: &[entries::Kernel]) -> Vec<String> {
+pub fn lint(module: &Module, architecture: &Architecture, expected: &[String]) -> Vec<String> {
     let mut wrong = header(module, architecture);
     wrong.extend(names(module, expected));
     wrong.extend(lines(module));
     for kernel in &module.kernels {
-        let bulk = expected.iter().any(|expected| expected.bulk && expected.name == kernel.name);
-        wrong.extend(body(kernel, bulk).into_iter().map(|finding| format!("{}: {finding}", kernel.name)));
+        wrong.extend(body(kernel).into_iter().map(|finding| format!("{}: {finding}", kernel.name)));
     }
     wrong
 }
@@ -48,12 +45,11 @@ fn header(module: &Module, architecture: &Architecture) -> Vec<String> {
     differing.map(|(what, expected, found)| format!("{what} is {found:?}, expected {expected}")).collect()
 }
 
-fn names(module: &Module, expected: &[entries::Kernel]) -> Vec<String> {
+fn names(module: &Module, expected: &[String]) -> Vec<String> {
     let found: Vec<&str> = module.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-    let wanted: Vec<&str> = expected.iter().map(|kernel| kernel.name.as_str()).collect();
-    let missing = wanted.iter().filter(|name| !found.contains(name));
+    let missing = expected.iter().filter(|name| !found.contains(&name.as_str()));
     let missing = missing.map(|name| format!("no entry {name}, though the sources have that #[kernel]"));
-    let unknown = found.iter().filter(|name| !wanted.contains(name));
+    let unknown = found.iter().filter(|name| !expected.iter().any(|expected| expected == *name));
     let unknown = unknown.map(|name| format!("entry {name} is no #[kernel] function of the sources"));
     let outlined = module.functions.iter().map(|name| format!("function {name} was not inlined"));
     missing.chain(unknown).chain(outlined).collect()
@@ -69,13 +65,11 @@ fn lines(module: &Module) -> Vec<String> {
     foreign.map(|path| format!(".file names {path:?}, a folder of the machine that built it")).collect()
 }
 
-fn body(kernel: &Kernel, bulk: bool) -> Vec<String> {
+fn body(kernel: &Kernel) -> Vec<String> {
     let mut wrong = all_forbidden(kernel);
-    let copies = kernel.mnemonics().any(|word| word.starts_with(BULK_COPY));
-    match (bulk, copies) {
-        (true, false) => wrong.push(format!("has no {BULK_COPY}, which is what it is for")),
-        (false, true) => wrong.push(format!("has {BULK_COPY}, which belongs in the bulk kernel alone")),
-        _ => {}
+    let bound = recipe::bound();
+    if !kernel.statements.contains(&bound) {
+        wrong.push(format!("has no {bound}: its registers might not suffice for so many threads"));
     }
     let held = |wanted: &str| kernel.mnemonics().any(|word| word.starts_with(wanted));
     let wanted =
@@ -124,39 +118,26 @@ mod tests {
     use super::super::text::parse;
     use super::*;
 
-    /// A sound module of one kernel for sm_80, then for sm_90 with a second that moves bytes in bulk.
-    fn sound(bulk: bool) -> String {
-        let kernel = |name: &str, ring: &str| {
-            format!(
-                ".visible .entry {name}(\n\t.param .b64 {name}_param_0\n)\n{{\n\t.loc\t1 1 1\n{ring}\
-                 \tld.global.L1::no_allocate.v4.u32 {{%r1,%r2,%r3,%r4}}, [%rd1];\n\
-                 \tst.global.v4.u32 [%rd2], {{%r1,%r2,%r3,%r4}};\n\tbar.warp.sync -1;\n\
-                 \tatom.acq_rel.gpu.global.inc.u32 %r1, [%rd1], %r2;\n\
-                 \tst.release.sys.global.u64 [%rd1], %rd2;\n\tret;\n$L__func_end:\n}}\n"
-            )
-        };
-        let (version, target) = if bulk { ("8.0", "sm_90") } else { ("7.4", "sm_80") };
-        let first = kernel("pagelift_copy_a", "");
-        let ring = "\tmbarrier.init.shared::cta.b64 [%r1], 1;\n\tcp.async.bulk.wait_group 0;\n";
-        let second = if bulk { kernel("pagelift_copy_b", ring) } else { String::new() };
-        format!(
-            ".version {version}\n.target {target}\n{first}{second}\t.file\t1 \"/pagelift/lib.rs\"\n\
-             \t.file\t2 \"/rustc/abc/core.rs\"\n"
-        )
+    /// A sound module of one kernel.
+    fn sound() -> String {
+        ".version 7.4\n.target sm_80\n.visible .entry pagelift_copy_a(\n\t.param .b64 pagelift_copy_a_param_0\n)\n\
+         .maxntid 768, 1, 1\n{\n\t.loc\t1 1 1\n\
+         \tld.global.L1::no_allocate.v4.u32 {%r1,%r2,%r3,%r4}, [%rd1];\n\
+         \tst.global.v4.u32 [%rd2], {%r1,%r2,%r3,%r4};\n\tbar.warp.sync -1;\n\
+         \tatom.acq_rel.gpu.global.inc.u32 %r1, [%rd1], %r2;\n\
+         \tst.release.sys.global.u64 [%rd1], %rd2;\n\tret;\n$L__func_end:\n}\n\
+         \t.file\t1 \"/pagelift/lib.rs\"\n\t.file\t2 \"/rustc/abc/core.rs\"\n"
+            .to_owned()
     }
 
-    fn check(text: &str, bulk: bool) -> Vec<String> {
-        let mut expected = vec![entries::Kernel { name: "pagelift_copy_a".to_owned(), bulk: false }];
-        if bulk {
-            expected.push(entries::Kernel { name: "pagelift_copy_b".to_owned(), bulk: true });
-        }
-        lint(&parse(text), &ARCHITECTURES[usize::from(bulk)], &expected)
+    /// What is wrong with a module for sm_80 that should have this kernel.
+    fn check(text: &str, kernel: &str) -> Vec<String> {
+        lint(&parse(text), &ARCHITECTURES[0], &[kernel.to_owned()])
     }
 
     #[test]
     fn sound_modules_pass() {
-        assert_eq!(check(&sound(false), false), Vec::<String>::new());
-        assert_eq!(check(&sound(true), true), Vec::<String>::new());
+        assert_eq!(check(&sound(), "pagelift_copy_a"), Vec::<String>::new());
     }
 
     #[test]
@@ -174,7 +155,8 @@ mod tests {
             ("\tret;", "\tcall.uni (retval0), helper, (param0);\n\tret;", "a call"),
             ("\tret;", "\tbar.sync 0;\n\tret;", "block barrier"),
             ("\tret;", "\t{ .reg .u64 t; barrier.cta.sync.aligned 0; }\n\tret;", "block barrier"),
-            ("\tret;", "\tcp.async.bulk.commit_group;\n\tret;", "bulk kernel alone"),
+            (".maxntid 768, 1, 1\n", "", "has no .maxntid 768, 1, 1"),
+            (".maxntid 768, 1, 1", ".maxntid 1024, 1, 1", "has no .maxntid 768, 1, 1"),
             ("\t.loc\t1 1 1\n", "", "no .loc"),
             ("/pagelift/lib.rs", "/home/me/lib.rs", "/home/me"),
             ("/rustc/abc/", "/usr/lib/", "/usr/lib"),
@@ -184,38 +166,26 @@ mod tests {
             ("st.release.sys", "st.release.gpu", "has no st.release.sys"),
         ];
         for (sound_part, fault, finding) in faults {
-            let text = sound(false);
+            let text = sound();
             assert!(text.contains(sound_part), "{sound_part} is not in the sound module");
-            let found = check(&text.replace(sound_part, fault), false);
+            let found = check(&text.replace(sound_part, fault), "pagelift_copy_a");
             assert!(found.iter().any(|line| line.contains(finding)), "{fault}: {found:?}");
         }
     }
 
     #[test]
     fn a_digest_without_its_sums_is_found() {
-        let digest = |text: &str| {
-            let expected = [entries::Kernel { name: "pagelift_digest".to_owned(), bulk: false }];
-            let text =
-                text.replace("pagelift_copy_a", "pagelift_digest").replace("st.global.v4", "st.global.v2");
-            lint(&parse(&text), &ARCHITECTURES[0], &expected)
-        };
-        assert_eq!(digest(&sound(false)), ["pagelift_digest: has no red.relaxed.gpu.global.add.u64"]);
-        let sums = sound(false).replace("\tret;", "\tred.relaxed.gpu.global.add.u64 [%rd1], %rd2;\n\tret;");
-        assert_eq!(digest(&sums), Vec::<String>::new());
-    }
-
-    #[test]
-    fn a_bulk_kernel_without_bulk_copies_is_found() {
-        let found = check(&sound(true).replace("cp.async.bulk.wait_group 0;", ""), true);
-        assert!(
-            found.iter().any(|line| line.starts_with("pagelift_copy_b: has no cp.async.bulk")),
-            "{found:?}"
-        );
+        let digest =
+            sound().replace("pagelift_copy_a", "pagelift_digest").replace("st.global.v4", "st.global.v2");
+        let found = check(&digest, "pagelift_digest");
+        assert_eq!(found, ["pagelift_digest: has no red.relaxed.gpu.global.add.u64"]);
+        let sums = digest.replace("\tret;", "\tred.relaxed.gpu.global.add.u64 [%rd1], %rd2;\n\tret;");
+        assert_eq!(check(&sums, "pagelift_digest"), Vec::<String>::new());
     }
 
     #[test]
     fn without_line_information_there_is_no_profiling() {
-        let text = sound(false).lines().filter(|line| !line.contains(".file")).collect::<Vec<_>>().join("\n");
-        assert!(check(&text, false).iter().any(|line| line.contains("no .file")));
+        let text = sound().lines().filter(|line| !line.contains(".file")).collect::<Vec<_>>().join("\n");
+        assert!(check(&text, "pagelift_copy_a").iter().any(|line| line.contains("no .file")));
     }
 }

@@ -91,8 +91,8 @@ mod tests {
 
     const SAID: &str = "\
 ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'copy_bulk' for 'sm_90'
-ptxas info    : Function properties for copy_bulk
+ptxas info    : Compiling entry function 'copy_rows' for 'sm_90'
+ptxas info    : Function properties for copy_rows
     8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
 ptxas info    : Used 53 registers, used 1 barriers, 8 bytes cumulative stack size, 128 bytes smem, 400 bytes cmem[0]
 ptxas info    : Compile time = 22.464 ms
@@ -104,8 +104,8 @@ ptxas info    : Used 48 registers, used 0 barriers
 
     #[test]
     fn costs_are_read_by_kernel() {
-        let bulk = Usage {
-            kernel: "copy_bulk".to_owned(),
+        let rows = Usage {
+            kernel: "copy_rows".to_owned(),
             registers: 53,
             stack: 8,
             spills: 16,
@@ -113,7 +113,7 @@ ptxas info    : Used 48 registers, used 0 barriers
             barriers: 1,
         };
         let copy = Usage { kernel: "copy".to_owned(), registers: 48, ..Usage::default() };
-        assert_eq!(parse(SAID).unwrap(), [bulk, copy]);
+        assert_eq!(parse(SAID).unwrap(), [rows, copy]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use pagelift_abi::BLOCK_THREADS;
+
 /// The target triple of rustc's NVPTX backend.
 pub const TRIPLE: &str = "nvptx64-nvidia-cuda";
 
@@ -23,8 +25,6 @@ pub struct Architecture {
     pub version: &'static str,
     /// LLVM's name for that version.
     isa: &'static str,
-    /// Features of the kernels crate.
-    pub features: &'static [&'static str],
     /// GPUs that it is assembled for in checks.
     pub gpus: &'static [&'static str],
 }
@@ -38,11 +38,10 @@ impl Architecture {
 
 /// All committed PTX files.
 ///
-/// The versions are the lowest that know the instructions in use, so that the oldest drivers take them: 7.4 has
-/// `L1::no_allocate`, 8.0 has `cp.async.bulk`.
+/// The versions are the lowest that will do, so that the oldest drivers take them: 7.4 has `L1::no_allocate`, 7.8 has sm_90.
 pub const ARCHITECTURES: &[Architecture] = &[
-    Architecture { name: "sm_80", version: "7.4", isa: "ptx74", features: &[], gpus: &["sm_80", "sm_100"] },
-    Architecture { name: "sm_90", version: "8.0", isa: "ptx80", features: &["sm90"], gpus: &["sm_90"] },
+    Architecture { name: "sm_80", version: "7.4", isa: "ptx74", gpus: &["sm_80", "sm_100"] },
+    Architecture { name: "sm_90", version: "7.8", isa: "ptx78", gpus: &["sm_90"] },
 ];
 
 /// Flags of the compiler for one architecture, on any machine.
@@ -58,15 +57,12 @@ pub fn flags(architecture: &Architecture) -> Vec<String> {
     ]
 }
 
-/// Arguments of cargo for one architecture, on any machine.
-pub fn arguments(architecture: &Architecture) -> Vec<String> {
+/// Arguments of cargo, on any machine.
+pub fn arguments() -> Vec<String> {
     let fixed = ["rustc", "--lib", "--crate-type=cdylib", "-Zbuild-std=core", "--no-default-features"];
     let mut arguments = fixed.map(str::to_owned).to_vec();
     arguments.push(format!("--target={TRIPLE}"));
     arguments.push(format!("--profile={PROFILE}"));
-    if !architecture.features.is_empty() {
-        arguments.push(format!("--features={}", architecture.features.join(",")));
-    }
     arguments
 }
 
@@ -74,6 +70,12 @@ pub fn arguments(architecture: &Architecture) -> Vec<String> {
 ///
 /// The PTX is the assembly; there is nothing to link, so the linker is a program that does nothing.
 pub const LAST_STEP: &[&str] = &["--emit=asm", "-Clinker=true"];
+
+/// What each entry says behind its parameters, so that whoever compiles it, ptxas or a driver, gives a thread no more
+/// registers than there are for so many. The compiler has no attribute for it: it is put into its text.
+pub fn bound() -> String {
+    format!(".maxntid {BLOCK_THREADS}, 1, 1")
+}
 
 /// Flags that replace this machine's folders, so that the PTX is the same wherever it is built.
 ///

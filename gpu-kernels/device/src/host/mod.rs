@@ -4,7 +4,6 @@
 //! hardware would trap on, and delays what the hardware may delay. With one lane a warp it is the *engine* for machines
 //! without a GPU: it asserts nothing and moves a run in one go.
 
-pub(crate) mod bulk;
 pub mod emulation;
 pub(crate) mod lanes;
 pub(crate) mod sync;

@@ -3,7 +3,6 @@
 //! `asm!` is not convergent, so it is used only for what a thread does to memory on its own; the one warp-level
 //! operation goes through its LLVM intrinsic. No block is `pure`: LLVM would be free to merge or move it.
 
-pub(crate) mod bulk;
 pub(crate) mod lanes;
 pub(crate) mod sync;
 pub mod thread;

@@ -42,7 +42,8 @@ unsafe fn whole<P: Words>(source: u64, bytes: u32, mut each: impl FnMut(u32, u32
         let two = left > P::ROUND;
         // SAFETY: a piece that begins before the end lies within the run, and is aligned, as all are multiples of its
         // size (1); (2) allows the access.
-        let (a, b) = unsafe { (P::load::<0>(source), if two { P::load::<1>(source) } else { P::ZERO }) };
+        let (a, b) =
+            unsafe { (P::load(source), if two { P::load(source + u64::from(P::ROUND)) } else { P::ZERO }) };
         a.words(word, &mut each);
         if two {
             b.words(word + P::ROUND / 4, &mut each);
@@ -66,7 +67,7 @@ unsafe fn parts<P: Part>(source: u64, bytes: u32, mut each: impl FnMut(u32, u32)
         let (mut word, mut piece) = (0, at);
         while piece < end {
             // SAFETY: (1) the piece begins within the run, at a multiple of its size.
-            let bits = unsafe { P::load::<0>(source + u64::from(piece)) }.bits();
+            let bits = unsafe { P::load(source + u64::from(piece)) }.bits();
             word |= bits << (8 * (piece - at));
             piece += P::BYTES;
         }

@@ -3,7 +3,7 @@
 use pagelift_abi::{flags, status, Completion, Progress, RowsArgs, TableHeader};
 
 use crate::faults::mla;
-use crate::launch::{KINDS, PLAIN};
+use crate::launch::PLAIN;
 use crate::layout::World;
 use crate::memory::{address, assert_same};
 use crate::pages::{args, reference, table, Work};
@@ -28,15 +28,13 @@ fn one_block() -> Work {
 
 /// Runs a table by each page kernel after `prepare`, and gives the destination before and after to `judge`.
 fn with_table(prepare: impl Fn(&mut Table), judge: impl Fn(&[u8], &[u8], &[u8], &Table)) {
-    for kind in KINDS {
-        let mut world = world();
-        let want = reference(&world, &[one_block()]);
-        let before = world.destination.bytes().to_vec();
-        let mut table = table(&world, &[one_block()]);
-        prepare(&mut table);
-        PLAIN.pages(kind, args(&mut world, &mut table));
-        judge(&before, world.destination.bytes(), &want, &table);
-    }
+    let mut world = world();
+    let want = reference(&world, &[one_block()]);
+    let before = world.destination.bytes().to_vec();
+    let mut table = table(&world, &[one_block()]);
+    prepare(&mut table);
+    PLAIN.pages(args(&mut world, &mut table));
+    judge(&before, world.destination.bytes(), &want, &table);
 }
 
 #[test]
@@ -84,35 +82,31 @@ fn a_ticket_that_was_carried_out_writes_nothing_at_all() {
 
 #[test]
 fn a_replay_does_nothing_and_the_next_ticket_is_carried_out() {
-    for kind in KINDS {
-        let mut world = world();
-        let (before, want) = (world.destination.clone(), reference(&world, &[one_block()]));
-        let mut table = table(&world, &[one_block()]);
-        for (ticket, works) in [(1, true), (1, false), (1, false), (2, true), (2, false)] {
-            world.destination.bytes_mut().copy_from_slice(before.bytes());
-            *table.completion = Completion::default();
-            table.set(|header| header.ticket = ticket);
-            PLAIN.pages(kind, args(&mut world, &mut table));
-            assert_same(world.destination.bytes(), if works { &want } else { before.bytes() });
-            assert_eq!(table.answer().ticket, if works { ticket } else { 0 });
-        }
+    let mut world = world();
+    let (before, want) = (world.destination.clone(), reference(&world, &[one_block()]));
+    let mut table = table(&world, &[one_block()]);
+    for (ticket, works) in [(1, true), (1, false), (1, false), (2, true), (2, false)] {
+        world.destination.bytes_mut().copy_from_slice(before.bytes());
+        *table.completion = Completion::default();
+        table.set(|header| header.ticket = ticket);
+        PLAIN.pages(args(&mut world, &mut table));
+        assert_same(world.destination.bytes(), if works { &want } else { before.bytes() });
+        assert_eq!(table.answer().ticket, if works { ticket } else { 0 });
     }
 }
 
 #[test]
 fn a_plan_staged_as_repeat_runs_in_every_replay() {
-    for kind in KINDS {
-        let mut world = world();
-        let (before, want) = (world.destination.clone(), reference(&world, &[one_block()]));
-        let mut table = table(&world, &[one_block()]);
-        table.set(|header| header.flags = flags::REPEAT);
-        for _ in 0..3 {
-            world.destination.bytes_mut().copy_from_slice(before.bytes());
-            *table.completion = Completion::default();
-            PLAIN.pages(kind, args(&mut world, &mut table));
-            assert_same(world.destination.bytes(), &want);
-            assert_eq!((table.answer().ticket, table.progress.arrived), (1, 0));
-        }
+    let mut world = world();
+    let (before, want) = (world.destination.clone(), reference(&world, &[one_block()]));
+    let mut table = table(&world, &[one_block()]);
+    table.set(|header| header.flags = flags::REPEAT);
+    for _ in 0..3 {
+        world.destination.bytes_mut().copy_from_slice(before.bytes());
+        *table.completion = Completion::default();
+        PLAIN.pages(args(&mut world, &mut table));
+        assert_same(world.destination.bytes(), &want);
+        assert_eq!((table.answer().ticket, table.progress.arrived), (1, 0));
     }
 }
 
@@ -142,49 +136,41 @@ fn a_count_of_zero_moves_nothing_and_completes() {
 
 #[test]
 fn jobs_and_list_entries_past_their_counts_are_never_read() {
-    for kind in KINDS {
-        let mut world = world();
-        let listed = |blocks: &[(u32, u32)]| Work { blocks: blocks.to_vec(), list: true, ..one_block() };
-        let works = [listed(&[(0, 0), (3, 2)]), listed(&[(1, 3)])];
-        // The first job alone is counted. The second one's entry follows in the list, and then there is poison.
-        let (want, first) = (reference(&world, &works[..1]), table(&world, &works[..1]));
-        let units = {
-            let mut units = 0;
-            let mut first = first;
-            first.set(|header| units = header.units);
-            units
-        };
-        let mut table = table(&world, &works);
-        table.set(|header| (header.jobs, header.units) = (1, units));
-        PLAIN.pages(kind, args(&mut world, &mut table));
-        assert_same(world.destination.bytes(), &want);
-    }
+    let mut world = world();
+    let listed = |blocks: &[(u32, u32)]| Work { blocks: blocks.to_vec(), list: true, ..one_block() };
+    let works = [listed(&[(0, 0), (3, 2)]), listed(&[(1, 3)])];
+    // The first job alone is counted. The second one's entry follows in the list, and then there is poison.
+    let (want, first) = (reference(&world, &works[..1]), table(&world, &works[..1]));
+    let units = {
+        let mut units = 0;
+        let mut first = first;
+        first.set(|header| units = header.units);
+        units
+    };
+    let mut table = table(&world, &works);
+    table.set(|header| (header.jobs, header.units) = (1, units));
+    PLAIN.pages(args(&mut world, &mut table));
+    assert_same(world.destination.bytes(), &want);
 }
 
 #[test]
 fn a_block_past_the_end_is_counted_once_and_never_written() {
-    for kind in KINDS {
-        for (source, destination, zero, bad) in [
-            (4, 0, false, 1),
-            (0, 4, false, 1),
-            (u32::MAX, u32::MAX, false, 1),
-            (0, 4, true, 1),
-            (4, 0, true, 0),
-        ] {
-            let mut world = world();
-            let good = Work { blocks: vec![(1, 1), (2, 2)], list: true, zero, ..one_block() };
-            let mut want = reference(&world, std::slice::from_ref(&good));
-            let zeroed = Work { blocks: vec![(0, 0)], ..good.clone() };
-            if zero && bad == 0 {
-                // There is no source to be past the end.
-                want = reference(&world, &[good.clone(), zeroed]);
-            }
-            let blocks = vec![(1, 1), (source, destination), (2, 2)];
-            let mut table = table(&world, &[Work { blocks, ..good }]);
-            PLAIN.pages(kind, args(&mut world, &mut table));
-            assert_same(world.destination.bytes(), &want);
-            assert_eq!((table.answer().bad, table.progress.bad), (bad, 0));
+    for (source, destination, zero, bad) in
+        [(4, 0, false, 1), (0, 4, false, 1), (u32::MAX, u32::MAX, false, 1), (0, 4, true, 1), (4, 0, true, 0)]
+    {
+        let mut world = world();
+        let good = Work { blocks: vec![(1, 1), (2, 2)], list: true, zero, ..one_block() };
+        let mut want = reference(&world, std::slice::from_ref(&good));
+        let zeroed = Work { blocks: vec![(0, 0)], ..good.clone() };
+        if zero && bad == 0 {
+            // There is no source to be past the end.
+            want = reference(&world, &[good.clone(), zeroed]);
         }
+        let blocks = vec![(1, 1), (source, destination), (2, 2)];
+        let mut table = table(&world, &[Work { blocks, ..good }]);
+        PLAIN.pages(args(&mut world, &mut table));
+        assert_same(world.destination.bytes(), &want);
+        assert_eq!((table.answer().bad, table.progress.bad), (bad, 0));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use pagelift_abi::{DigestArgs, PageJob, PagesArgs, Route, RowJob, RowsArgs, SegmentPair, Side, CONTIGUOUS};
 
-use crate::launch::{Kind, KINDS, PLAIN};
+use crate::launch::PLAIN;
 use crate::layout::{RouteShape, SegmentShape, SideShape, World};
 use crate::memory::{address, assert_same};
 use crate::pages::{self, Work};
@@ -107,20 +107,18 @@ fn offsets_beyond_31_and_32_bits() {
         destination[far..far + 64].fill(0);
     };
 
-    for kind in KINDS {
-        let job = PageJob {
-            source: 1,
-            destination: 1,
-            source_row: ROW,
-            destination_row: ROW,
-            rows: 1,
-            ..PageJob::default()
-        };
-        let mut table = Table::new(&[job], 1, &[], &[]);
-        let (table, progress) = (table.address(), table.progress_address());
-        PLAIN.pages(kind, PagesArgs { table, routes, segments, bases, progress });
-        clear(&mut destination);
-    }
+    let job = PageJob {
+        source: 1,
+        destination: 1,
+        source_row: ROW,
+        destination_row: ROW,
+        rows: 1,
+        ..PageJob::default()
+    };
+    let mut table = Table::new(&[job], 1, &[], &[]);
+    let (table, progress) = (table.address(), table.progress_address());
+    PLAIN.pages(PagesArgs { table, routes, segments, bases, progress });
+    clear(&mut destination);
 
     // The digest of the far row is that of the same bytes nearby.
     let mut sums = [0u64; 2];
@@ -173,9 +171,7 @@ fn layers_of_a_packed_slab_are_kept_apart() {
     let mut shape = route(&[(4, 41)], [3, 4], 6);
     shape.layers = 3;
     (shape.sides[0].packed, shape.sides[1].packed) = (false, true);
-    for kind in KINDS {
-        pages::check(&mut World::new(&[shape.clone()], 2), &[whole(&[(2, 0), (1, 3)], 6)], kind, PLAIN);
-    }
+    pages::check(&mut World::new(&[shape.clone()], 2), &[whole(&[(2, 0), (1, 3)], 6)], PLAIN);
 }
 
 /// Kind 3.
@@ -184,10 +180,8 @@ fn padding_behind_pages_is_skipped_and_never_written() {
     let mut shape = route(&[(4, 36), (3, 1)], [5, 5], 16);
     (shape.sides[0].padding, shape.sides[1].padding) = (0, 304);
     let mirror = mirror(&[16 * 3 + 15, 16 * 4], 16, &[-1, -1, -1, 4, 1]);
-    for kind in KINDS {
-        let works = [whole(&[(1, 4), (3, 2), (0, 0)], 16)];
-        pages::check(&mut World::new(&[shape.clone()], 3), &works, kind, PLAIN);
-    }
+    let works = [whole(&[(1, 4), (3, 2), (0, 0)], 16)];
+    pages::check(&mut World::new(&[shape.clone()], 3), &works, PLAIN);
     rows::check(&mut World::new(&[shape], 3), &[mirror], PLAIN);
 }
 
@@ -202,24 +196,14 @@ fn an_id_past_the_end_of_the_smaller_pool_is_bad() {
 }
 
 /// Kind 4. A width taken from the source alone: the destination's offset is a multiple of 8.
-fn width_of_one_side(kind: Kind) {
+#[test]
+#[should_panic(expected = "a store of width 16 is misaligned")]
+fn alignment_of_the_destination_counts() {
     let mut world = World::new(&[mla(2, 2, 4)], 5);
     let works = [whole(&[(0, 0)], 4)];
     world.pairs[0].destination_offset += 8;
     let mut table = pages::table(&world, &works);
-    PLAIN.pages(kind, pages::args(&mut world, &mut table));
-}
-
-#[test]
-#[should_panic(expected = "a store of width 16 is misaligned")]
-fn alignment_of_the_destination_counts_for_lanes() {
-    width_of_one_side(Kind::Lanes);
-}
-
-#[test]
-#[should_panic(expected = "a bulk store of width 16 is misaligned")]
-fn alignment_of_the_destination_counts_for_the_ring() {
-    width_of_one_side(Kind::Bulk);
+    PLAIN.pages(pages::args(&mut world, &mut table));
 }
 
 /// Kinds 4 and 5. Rows as they are seen, and all short ones: none loses its tail.
@@ -230,9 +214,7 @@ fn odd_rows_are_copied_to_their_last_byte() {
         for padding in [0, 1] {
             let mut shape = route(&[(0, row_bytes)], [2, 2], 5);
             shape.segments[0].row_padding = [0, padding];
-            for kind in KINDS {
-                pages::check(&mut World::new(&[shape.clone()], 6), &[whole(&[(1, 0)], 5)], kind, PLAIN);
-            }
+            pages::check(&mut World::new(&[shape.clone()], 6), &[whole(&[(1, 0)], 5)], PLAIN);
             rows::check(&mut World::new(&[shape], 6), &[mirror(&[3, 9], 5, &[1, 0])], PLAIN);
         }
     }
@@ -353,9 +335,7 @@ fn block_0_is_what_the_job_says() {
         assert_eq!(rows::reference(&world, std::slice::from_ref(&mirror)).1, counts);
         rows::check(&mut world, &[mirror], PLAIN);
     }
-    for kind in KINDS {
-        pages::check(&mut World::new(&[mla(2, 2, 4)], 7), &[whole(&[(0, 1), (1, 0)], 4)], kind, PLAIN);
-    }
+    pages::check(&mut World::new(&[mla(2, 2, 4)], 7), &[whole(&[(0, 1), (1, 0)], 4)], PLAIN);
 }
 
 /// Kind 8. −1 in a slot mapping of either width and in a map, and what lies below it.
@@ -373,13 +353,10 @@ fn none_is_never_an_index() {
 /// Kind 9.
 #[test]
 fn empty_lists_and_jobs_move_nothing() {
-    for kind in KINDS {
-        let works =
-            [whole(&[], 4), whole(&[(0, 0)], 0), whole(&[(1, 1)], 4), whole(&[], 0), whole(&[(2, 2)], 0)];
-        pages::check(&mut World::new(&[mla(3, 3, 4)], 9), &works, kind, PLAIN);
-        pages::check(&mut World::new(&[mla(3, 3, 4)], 9), &works[..2], kind, PLAIN);
-        pages::check(&mut World::new(&[mla(3, 3, 4)], 9), &[], kind, PLAIN);
-    }
+    let works = [whole(&[], 4), whole(&[(0, 0)], 0), whole(&[(1, 1)], 4), whole(&[], 0), whole(&[(2, 2)], 0)];
+    pages::check(&mut World::new(&[mla(3, 3, 4)], 9), &works, PLAIN);
+    pages::check(&mut World::new(&[mla(3, 3, 4)], 9), &works[..2], PLAIN);
+    pages::check(&mut World::new(&[mla(3, 3, 4)], 9), &[], PLAIN);
     let empty = mirror(&[], 4, &[0, 1, 2]);
     let none_valid = Mirror { count: Some(0), ..mirror(&[4, 5], 4, &[0, 1, 2]) };
     let no_request =
@@ -441,12 +418,10 @@ fn extents_need_not_be_adjacent() {
         (side.blocks_per_extent, side.reverse, side.padding) = (2, true, 48);
     }
     let blocks: Vec<_> = (0..5).map(|n| (n + 1, 4 - n)).collect();
-    for kind in KINDS {
-        let mut world = World::new(&[shape.clone()], 12);
-        pages::check(&mut world, &[whole(&blocks, 4)], kind, PLAIN);
-        let zero = Work { zero: true, ..whole(&[(9, 1), (9, 2)], 4) };
-        pages::check(&mut world, &[zero], kind, PLAIN);
-    }
+    let mut world = World::new(&[shape.clone()], 12);
+    pages::check(&mut world, &[whole(&blocks, 4)], PLAIN);
+    let zero = Work { zero: true, ..whole(&[(9, 1), (9, 2)], 4) };
+    pages::check(&mut world, &[zero], PLAIN);
     let map = [4, 3, 2, 1, 0, -1, -1];
     let slots: Vec<i64> = (0..28).collect();
     assert_eq!(rows::reference(&World::new(&[shape.clone()], 12), &[mirror(&slots, 4, &map)]).1.rows, 20);

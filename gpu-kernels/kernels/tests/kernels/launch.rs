@@ -2,7 +2,7 @@
 
 use pagelift_abi::{DigestArgs, PagesArgs, RowsArgs};
 use pagelift_device::emulation::{run, run_warp, Shape};
-use pagelift_kernels::{pagelift_copy_pages, pagelift_copy_pages_bulk, pagelift_copy_rows, pagelift_digest};
+use pagelift_kernels::{pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use proptest::prelude::*;
 
 /// How a launch runs.
@@ -29,21 +29,9 @@ pub fn any_launch() -> impl Strategy<Value = Launch> {
     prop_oneof![7 => emulated, 1 => (1u32..5).prop_map(|warps| Launch::Threaded { warps })]
 }
 
-/// Which mover carries the pages.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    Lanes,
-    Bulk,
-}
-
-pub const KINDS: [Kind; 2] = [Kind::Lanes, Kind::Bulk];
-
 impl Launch {
-    pub fn pages(self, kind: Kind, args: PagesArgs) {
-        match kind {
-            Kind::Lanes => self.of::<pagelift_copy_pages>(args),
-            Kind::Bulk => self.of::<pagelift_copy_pages_bulk>(args),
-        }
+    pub fn pages(self, args: PagesArgs) {
+        self.of::<pagelift_copy_pages>(args);
     }
 
     pub fn rows(self, args: RowsArgs) {

@@ -4,7 +4,7 @@ use pagelift_abi::{job, BlockPair, PageJob, PagesArgs, SegmentPair};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::launch::{any_launch, Kind, Launch, KINDS};
+use crate::launch::{any_launch, Launch};
 use crate::layout::{any_route, World};
 use crate::memory::assert_same;
 use crate::table::Table;
@@ -86,10 +86,10 @@ pub fn reference(world: &World, works: &[Work]) -> Vec<u8> {
 }
 
 /// Runs `works`, and compares the whole destination.
-pub fn check(world: &mut World, works: &[Work], kind: Kind, launch: Launch) {
+pub fn check(world: &mut World, works: &[Work], launch: Launch) {
     let want = reference(world, works);
     let mut table = table(world, works);
-    launch.pages(kind, args(world, &mut table));
+    launch.pages(args(world, &mut table));
     assert_same(world.destination.bytes(), &want);
     let answer = table.answer();
     assert_eq!((answer.ticket, answer.status), (1, pagelift_abi::status::DONE));
@@ -157,10 +157,8 @@ proptest! {
         launch in any_launch(),
         seed in any::<u64>(),
     ) {
-        for kind in KINDS {
-            let mut world = World::new(&shapes, seed);
-            let works = fit(&world, &drafts);
-            check(&mut world, &works, kind, launch);
-        }
+        let mut world = World::new(&shapes, seed);
+        let works = fit(&world, &drafts);
+        check(&mut world, &works, launch);
     }
 }
