@@ -159,6 +159,18 @@ pub enum MemoryError {
         /// One past the last registered one from there on.
         part_end: u64,
     },
+    /// Memory that was mapped just now, and that the driver holds as registered since before: its kernels reach other pages
+    /// there.
+    #[error(
+        "memory {start:#x}..{end:#x} was mapped just now, and the driver holds it as registered: somebody unmapped memory \
+         there without unregistering it first"
+    )]
+    StaleRegistration {
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+    },
     /// Memory that kernels may not write.
     #[error("memory {start:#x}..{end:#x} is read-only; a host pool is read and written")]
     ReadOnly {

@@ -83,8 +83,8 @@ impl HostPool {
     /// pinned and mapped. `progress` is called now and then, from several threads.
     ///
     /// # Errors
-    /// [`MemoryError::EmptyPool`], [`MemoryError::Chunks`], [`MemoryError::OutOfMemory`], and what the driver says. Then
-    /// nothing stays allocated or registered.
+    /// [`MemoryError::EmptyPool`], [`MemoryError::Chunks`], [`MemoryError::OutOfMemory`], [`MemoryError::StaleRegistration`],
+    /// and what the driver says. Then nothing stays allocated or registered.
     pub fn allocate(
         backend: &impl Backend,
         spec: &HostPoolSpec,

@@ -99,7 +99,7 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Registers a piece, or recognises that it is registered already.
+    /// Registers a piece, or recognises that it is registered already; not so memory that was mapped just now.
     ///
     /// # Safety
     /// 1. `start` is valid for reads and writes of `bytes` bytes while this lives; those of `mapping` are, where there is
@@ -113,6 +113,10 @@ impl Pinned {
     ) -> Result<Self, Error> {
         let range = start.addr().get()..start.addr().get().saturating_add(bytes);
         let ours = match registrar.registered(range.start, range.end)? {
+            Some(_) if mapping.is_some() => {
+                let [start, end] = [range.start, range.end].map(|at| at as u64);
+                return Err(MemoryError::StaleRegistration { start, end }.into());
+            }
             Some(end) if end >= range.end => false,
             Some(end) => return Err(in_part(&range, range.start..end).into()),
             None => {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 
 use super::mapping::failed;
 use crate::error::{Error, MemoryError};
@@ -39,7 +40,12 @@ impl SharedMemory {
     /// # Errors
     /// [`MemoryError::System`].
     pub fn create(name: &str, bytes: u64) -> Result<Self, Error> {
-        let made = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let made = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+            // Before Linux 6.3. From then on, some systems insist on it.
+            Err(Errno::INVAL) => memfd_create(name, flags),
+            made => made,
+        };
         let file = File::from(made.map_err(|error| failed("memfd_create", error))?);
         file.set_len(bytes).map_err(|error| failed("ftruncate", error))?;
         let sealed = fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL);

@@ -242,6 +242,24 @@ fn the_driver_is_not_asked_for_memory_that_it_cannot_pin() {
     assert_eq!(fake.books.lock().unwrap().registrations, 0);
 }
 
+/// The driver would send kernels to pages that are gone.
+#[test]
+fn a_registration_that_outlived_its_memory_is_noticed() {
+    let mapping = Mapping::anonymous(6 * CHUNK, false).unwrap();
+    let start = mapping.start().addr().get();
+    let chunk = CHUNK as usize;
+    let stale = start + chunk..start + 5 * chunk;
+    let registrar: Arc<dyn Registrar> = Arc::new(Fake::with(std::slice::from_ref(&stale)));
+    let (spec, first) = (spec(1), mapping.start());
+    // SAFETY: (1, 2) the mapping is the pool's.
+    let made =
+        unsafe { HostPool::of(&registrar, &spec, spec.padded().unwrap(), first, Some(mapping), &|_| ()) };
+    let expected =
+        MemoryError::StaleRegistration { start: (start + chunk) as u64, end: (start + 2 * chunk) as u64 };
+    let error = made.unwrap_err();
+    assert!(matches!(&error, Error::Memory(found) if *found == expected), "{error}");
+}
+
 #[test]
 fn a_driver_that_is_lost_keeps_its_pages() {
     let fake = Arc::new(Fake { lost: true, ..Fake::new() });
