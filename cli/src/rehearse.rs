@@ -1,15 +1,16 @@
-//! The main job for a manifest that nobody vouches for, as fuzzing does it: in small, in silence, and without ending the
-//! process.
+//! What tests of others play, in small, in silence, and without ending the process: the main job for a manifest that nobody
+//! vouches for, and the bench on any GPU.
 
 use std::path::Path;
 
-use pagelift::backends::Cpu;
+use clap::Parser as _;
+use pagelift::backends::{Cpu, Cuda};
 use pagelift::plan::TailRows;
 
 use crate::manifest::Draft;
 use crate::progress::Progress;
 use crate::restore::{self, Options, RestoreError};
-use crate::{Failure, exit};
+use crate::{Failure, args, bench, exit};
 
 /// What became of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,4 +65,16 @@ pub fn rehearse(text: &[u8], most_bytes: u64, seed: u64) -> Result<Rehearsal, St
         done => done,
     };
     done.map_or_else(refused, |report| Ok(Rehearsal::Verified(report.bytes_verified)))
+}
+
+/// Does small works of every figure of `pagelift bench` on a GPU, each proved, and returns the report as JSON.
+///
+/// # Errors
+/// Where a way writes a wrong byte, or a step of the library fails, in words.
+pub fn measure(gpu: &Cuda) -> Result<String, String> {
+    let words = ["pagelift", "bench", "--small", "--json", "--repeats", "1", "--budgets", "1"];
+    let args = args::Args::try_parse_from(words).map_err(|error| error.to_string())?;
+    let args::Command::Bench(args) = args.command else { return Err("no bench".into()) };
+    let report = bench::run(gpu, &args).map_err(|failure| failure.message)?;
+    serde_json::to_string(&report).map_err(|error| error.to_string())
 }

@@ -71,11 +71,6 @@ pub enum Gpu {}
 pub enum Software {}
 
 /// The first GPU. Tests that need one are ignored, unless somebody who has one asks for them.
-pub fn gpu() -> &'static Cuda {
-    shared_gpu()
-}
-
-/// The same.
 pub fn shared_gpu() -> &'static Arc<Cuda> {
     static GPU: OnceLock<Arc<Cuda>> = OnceLock::new();
     GPU.get_or_init(|| Arc::new(Cuda::open(0).unwrap()))

@@ -38,13 +38,13 @@ impl Device {
 
     /// Holds a law against the first GPU.
     pub fn real(law: impl FnOnce(&Self)) {
-        static DRIVER: OnceLock<Library> = OnceLock::new();
-        // SAFETY: the driver's library runs no code of consequence when it is loaded.
-        let library = DRIVER.get_or_init(|| unsafe { Library::new("libcuda.so.1") }.unwrap());
-        // SAFETY: the pointer is only kept as an address here.
-        let find = |name: &str| *unsafe { library.get::<*mut c_void>(name.as_bytes()) }.unwrap();
-        let engine = Engine::new(|name| NonNull::new(find(name)).unwrap());
+        let engine = Engine::new(|name| in_library(name).unwrap());
         law(&Self { gpu: Arc::clone(shared_gpu()), engine, machine: None });
+    }
+
+    /// A call of the driver's by its name, if it has it.
+    pub fn symbol(&self, name: &str) -> Option<NonNull<c_void>> {
+        self.machine.as_ref().map_or_else(|| in_library(name), |machine| machine.symbol(name))
     }
 
     /// Lets another thread see the device.
@@ -53,6 +53,16 @@ impl Device {
             machine.enter();
         }
     }
+}
+
+/// A call of the real driver's.
+fn in_library(name: &str) -> Option<NonNull<c_void>> {
+    static DRIVER: OnceLock<Library> = OnceLock::new();
+    // SAFETY: the driver's library runs no code of consequence when it is loaded.
+    let library = DRIVER.get_or_init(|| unsafe { Library::new("libcuda.so.1") }.unwrap());
+    // SAFETY: the pointer is only kept as an address here.
+    let found = unsafe { library.get::<*mut c_void>(name.as_bytes()) };
+    found.ok().and_then(|found| NonNull::new(*found))
 }
 
 /// Tests of laws over a [`Device`]: over a driver in software, and on a GPU. Those that make a driver refuse a call are told

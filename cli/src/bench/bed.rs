@@ -110,17 +110,20 @@ pub struct Bed {
     pub memory: Registry,
     pub builder: GeometryBuilder,
     random: SplitMix64,
+    /// Threads that prepare host memory; 0 leaves it to the library.
+    threads: usize,
     regions: Vec<(RegionId, u64)>,
     targets: Vec<Target>,
 }
 
 impl Bed {
-    /// Without any pool; `seed` decides all that is random in it.
-    pub fn new(seed: u64) -> Self {
+    /// Without any pool; `seed` decides all that is random in it, and small pools are prepared by this thread alone.
+    pub fn new(seed: u64, small: bool) -> Self {
         Self {
             memory: Registry::new(),
             builder: GeometryBuilder::new(),
             random: SplitMix64::new(seed),
+            threads: usize::from(small),
             regions: Vec::new(),
             targets: Vec::new(),
         }
@@ -152,7 +155,8 @@ impl Bed {
             Memory::Device => self.memory.allocate(backend, place, bytes)?,
             Memory::Host => {
                 // Near the GPU, as an engine has it.
-                let pool = HostPool::allocate(backend, &HostPoolSpec::new(1, bytes), |_| {})?;
+                let spec = HostPoolSpec::new(1, bytes).threads(self.threads);
+                let pool = HostPool::allocate(backend, &spec, |_| {})?;
                 *self.memory.adopt_pool(pool)?.first().ok_or(MemoryError::Released)?
             }
         };

@@ -55,7 +55,7 @@ pub struct Moved {
 
 impl<'r, B: Rig> Draft<'r, B> {
     pub fn new(rig: &'r B, asked: &Asked) -> Self {
-        Self { rig, bed: Bed::new(asked.seed), asked: asked.clone() }
+        Self { rig, bed: Bed::new(asked.seed, asked.small), asked: asked.clone() }
     }
 
     /// Allocates a pool.
@@ -110,10 +110,11 @@ impl<'r, B: Rig> Draft<'r, B> {
             let run = self.rig.repeated(launcher, &mut self.bed.memory)?;
             ways.push(Way::new(KERNEL, run).within(budget.get()));
         }
-        if B::GRAPHS && self.asked.budgets.contains(&USUAL) {
-            let mut launcher = self.staged(USUAL, plan()?)?;
+        let usual = self.asked.budgets.iter().rev().find(|budget| **budget <= USUAL).copied();
+        if let Some(budget) = usual.filter(|_| B::GRAPHS) {
+            let mut launcher = self.staged(budget, plan()?)?;
             let run = move |memory: &mut Registry| launcher.launch(memory);
-            ways.push(Way::new(EAGER, Box::new(run)).within(USUAL.get()));
+            ways.push(Way::new(EAGER, Box::new(run)).within(budget.get()));
         }
         Ok(ways)
     }

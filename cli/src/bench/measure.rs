@@ -8,7 +8,9 @@ use super::rig::{Rig, Run, Sample};
 use crate::progress::Bar;
 
 /// Rounds before those that count.
-const WARM_UPS: u32 = 3;
+fn warm_ups(repeats: u32) -> u32 {
+    repeats.min(3)
+}
 
 /// A launch of the kernel, replayed in a graph where there are any.
 pub const KERNEL: &str = "kernel";
@@ -106,8 +108,8 @@ impl Spread {
 }
 
 /// Rounds that [`measure`] makes of one way, for a bar.
-pub const fn rounds(repeats: u32) -> u64 {
-    WARM_UPS as u64 + repeats as u64
+pub fn rounds(repeats: u32) -> u64 {
+    u64::from(warm_ups(repeats)) + u64::from(repeats)
 }
 
 /// Lets each way prove that it writes the right bytes, and then measures all of them in turns.
@@ -123,10 +125,10 @@ pub fn measure<B: Rig>(
         verified.map_err(|error| error.of(&way.words()))?;
     }
     let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::new()).collect();
-    for round in 0..WARM_UPS + repeats {
+    for round in 0..rounds(repeats) {
         for (way, samples) in ways.iter_mut().zip(&mut samples) {
             let sample = rig.time(&mut bed.memory, &mut way.run)?;
-            if round >= WARM_UPS {
+            if round >= warm_ups(repeats).into() {
                 samples.push(sample);
             }
             bar.advance(1);

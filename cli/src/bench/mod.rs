@@ -38,7 +38,8 @@ use crate::{Failure, exit, say, text};
 use draft::Asked;
 pub use figures::Figure;
 use figures::{Case, cases};
-use report::{Measurement, Report};
+use report::Measurement;
+pub use report::Report;
 use rig::Rig;
 
 /// Why a run ended early.
@@ -113,7 +114,7 @@ fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
 }
 
 /// Measures what is asked for on a backend.
-fn run<B: Rig>(rig: &B, args: &args::Bench) -> Result<Report, Failure> {
+pub fn run<B: Rig>(rig: &B, args: &args::Bench) -> Result<Report, Failure> {
     let machine = rig.machine();
     let budgets: BTreeSet<NonZeroU32> =
         args.budgets.iter().filter_map(|budget| within(*budget, machine.workers)).collect();
