@@ -62,6 +62,7 @@ mod tests {
     fn gpu() -> Gpu {
         Gpu {
             version: "0.1.0".into(),
+            kernels: "0x0123456789abcdef".into(),
             device: "NVIDIA H200".into(),
             uuid: "GPU-00000000-1111-2222-3333-444444444444".into(),
             link: Some("PCIe gen 5 x16".into()),
@@ -100,6 +101,7 @@ mod tests {
         write(&file, &record()).unwrap();
         let others = [
             Gpu { version: "0.2.0".into(), ..gpu() },
+            Gpu { kernels: "0x0123456789abcdee".into(), ..gpu() },
             Gpu { device: "another".into(), ..gpu() },
             Gpu { uuid: "another".into(), ..gpu() },
             Gpu { link: Some("PCIe gen 5 x8".into()), ..gpu() },

@@ -14,8 +14,10 @@ pub const PIECES: [(&str, Pieces); 2] = [("pages", Pieces::Pages), ("rows", Piec
 /// What a calibration is good for: where any of it is another, it is measured again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// The program's version: its kernels.
+    /// The program's version.
     pub version: String,
+    /// What tells its kernels from others.
+    pub kernels: String,
     /// The GPU's name.
     pub device: String,
     /// What tells it from others.
@@ -34,6 +36,7 @@ impl Gpu {
         let (major, minor) = gpu.driver();
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
+            kernels: format!("{:#018x}", gpu.kernels()),
             device: gpu.device().into(),
             uuid: gpu.uuid(),
             link: gpu.link().map(|link| link.to_string()),

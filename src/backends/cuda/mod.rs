@@ -180,6 +180,12 @@ impl Cuda {
         self.module.loading
     }
 
+    /// Tells its kernels from those of another build: what was measured with others may not hold.
+    #[must_use]
+    pub fn kernels(&self) -> u64 {
+        self.module.fingerprint()
+    }
+
     /// Waits for everything that was enqueued on the GPU in this process' primary context. Not while a stream of it is being
     /// captured: CUDA forbids that, and the capture fails.
     ///
@@ -356,7 +362,11 @@ impl fmt::Debug for Cuda {
         write!(
             f,
             "Cuda(GPU {}: {}, compute capability {major}.{minor}, {} multiprocessors, driver {}, kernels for {})",
-            facts.ordinal, facts.name, facts.multiprocessors, facts.driver, self.module.target
+            facts.ordinal,
+            facts.name,
+            facts.multiprocessors,
+            facts.driver,
+            self.module.target()
         )
     }
 }

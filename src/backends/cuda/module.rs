@@ -1,6 +1,7 @@
 //! The kernels on a GPU: PTX compiled by the driver, functions by name.
 
 use std::ffi::{CString, c_int, c_void};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,15 +26,24 @@ pub(super) struct Module {
     handle: Handle,
     /// How long the driver took.
     pub loading: Duration,
-    /// Which PTX it is.
-    pub target: &'static str,
+    ptx: &'static Ptx,
 }
+
+/// PTX, and the oldest devices that it is for.
+#[derive(Debug)]
+struct Ptx {
+    target: &'static str,
+    text: &'static str,
+}
+
+static SM_80: Ptx = Ptx { target: "sm_80", text: ptx::SM_80 };
+static SM_90: Ptx = Ptx { target: "sm_90", text: ptx::SM_90 };
 
 impl Module {
     /// Loads the newest PTX that the device runs.
     pub fn load(context: &Arc<Context>) -> Result<Self, BackendError> {
-        let (target, text) =
-            if context.facts().capability >= (9, 0) { ("sm_90", ptx::SM_90) } else { ("sm_80", ptx::SM_80) };
+        let ptx = if context.facts().capability >= (9, 0) { &SM_90 } else { &SM_80 };
+        let &Ptx { target, text } = ptx;
         let image =
             CString::new(text).map_err(|_| BackendError::Module { target, log: "a zero byte".into() })?;
         let mut log = [0_u8; LOG];
@@ -53,7 +63,7 @@ impl Module {
         });
         let loading = begun.elapsed();
         match loaded {
-            Ok(()) => Ok(Self { handle, loading, target }),
+            Ok(()) => Ok(Self { handle, loading, ptx }),
             Err(error @ BackendError::ContextLost { .. }) => Err(error),
             Err(error) => {
                 let log: Vec<u8> = log.into_iter().take_while(|byte| *byte != 0).collect();
@@ -63,10 +73,22 @@ impl Module {
         }
     }
 
+    /// Which PTX it is.
+    pub const fn target(&self) -> &'static str {
+        self.ptx.target
+    }
+
+    /// Tells the PTX from any other.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.ptx.text.hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// The function of a kernel.
     pub fn function<K: Kernel>(&self, context: &Context) -> Result<Handle, BackendError> {
         let name = CString::new(K::NAME)
-            .map_err(|_| BackendError::Module { target: self.target, log: "a zero byte".into() })?;
+            .map_err(|_| BackendError::Module { target: self.target(), log: "a zero byte".into() })?;
         let mut function = std::ptr::null_mut();
         // SAFETY: the module is loaded; the name is a text that ends in a zero.
         context.within(|calls| unsafe {
