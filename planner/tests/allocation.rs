@@ -11,9 +11,13 @@ use std::sync::Arc;
 use allocation_counter::measure;
 use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId, Ticket};
+use pagelift_planner::import::Policy;
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::PagedLayout;
-use pagelift_planner::lifecycle::Reservations;
+use pagelift_planner::lifecycle::{
+    Admission, Answer, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Rank, Ranks, Read,
+    Reservations,
+};
 use pagelift_planner::plan::{
     DeviceToDevice, DeviceToHost, DigestPlan, HostToDevice, LiftProgress, MirrorPlan, PagePlan, Plan,
     PlanCapacity, RestorePlan, RowBinding, RowCapacity, RowPlan, Staging, TailRows,
@@ -315,4 +319,47 @@ fn digests_allocate_nothing() {
         }
     });
     assert_eq!(count, 0);
+}
+
+#[test]
+fn a_request_in_a_slot_that_was_used_allocates_nothing() {
+    let mut lifecycle = Lifecycle::new(LifecycleOptions {
+        ranks: 2,
+        writers: Ranks::first(1),
+        block_tokens: 16,
+        recurrence: Recurrence::None,
+        requests: 4,
+        blocks: 64,
+        pages: 8,
+        keep: 1,
+        draft_lag: 0,
+        retries: 0,
+    })
+    .unwrap();
+    // Each prompt is new, so that blocks are published, cached and evicted.
+    let mut serve = |number: u128| {
+        let hashes: [ContentHash; 3] = std::array::from_fn(|n| ContentHash::new(number * 8 + n as u128));
+        let (prompt, policy) = (Tokens::new(50), Policy::LiftTail);
+        let hashes = hashes.as_slice().into();
+        let effects =
+            lifecycle.apply(&Event::Admit(Admission { prompt, policy, producer: true, hashes })).unwrap();
+        let Some(Effect::Admitted { request, .. }) = effects.first().copied() else { panic!("{effects:?}") };
+        let mut apply = |event| drop(lifecycle.apply(&event).unwrap());
+        apply(Event::Posted { request, ranks: Ranks::first(1), each: 1 });
+        apply(Event::Read { request, rank: Rank::new(0), part: 0, read: Read::Landed });
+        let answer = Answer::Done;
+        let ranks = [0, 1].map(Rank::new);
+        ranks.iter().for_each(|rank| apply(Event::Answer { request, round: 1, rank: *rank, answer }));
+        for step in 1..=20 {
+            apply(Event::Begin { request, tokens: 1 });
+            apply(Event::Accept { request, step, tokens: 1 });
+            ranks.iter().for_each(|rank| apply(Event::Mirrored { request, rank: *rank, step }));
+        }
+        apply(Event::Name { request, hash: ContentHash::new(number * 8 + 7) });
+        apply(Event::Finish { request });
+        ranks.iter().for_each(|rank| apply(Event::Answer { request, round: 2, rank: *rank, answer }));
+    };
+    // The slot grows to its request's size, and all blocks are published once.
+    (0..20).for_each(&mut serve);
+    assert_eq!(allocations(|| (20..40).for_each(&mut serve)), 0);
 }

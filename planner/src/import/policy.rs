@@ -7,7 +7,7 @@ use crate::error::SpanError;
 use crate::quantity::Tokens;
 
 /// What becomes of a prompt's partly filled last block.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// It is received in the host pool and lifted into one page: decoding resumes with a single-token forward.
@@ -20,7 +20,7 @@ pub enum Policy {
 }
 
 /// Where an import's blocks arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
     /// In the host pool; the last block is lifted from there.

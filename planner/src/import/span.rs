@@ -8,7 +8,7 @@ use crate::error::SpanError;
 use crate::quantity::Tokens;
 
 /// Whether a model keeps recurrent state (GDN, SSM, a PLE convolution).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Recurrence {
     /// Attention only: the decoder replays the prompt's last token, whose row it imported.

@@ -1,4 +1,4 @@
-//! A page from writable to sealed.
+//! A page from writable to droppable.
 
 use crate::id::{HostBlockId, PageId};
 use crate::quantity::Rows;
@@ -19,7 +19,7 @@ use crate::quantity::Rows;
 /// page.durable_up_to(Rows::new(128));
 /// assert_eq!(page.seal().map(|sealed| sealed.block()), Ok(HostBlockId::new(250)));
 /// ```
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct OpenPage {
     page: PageId,
     block: HostBlockId,
@@ -28,7 +28,7 @@ pub struct OpenPage {
 }
 
 /// A page whose rows are all safe in the host pool: its copy on the device may be dropped.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct SealedPage {
     page: PageId,
     block: HostBlockId,
@@ -87,5 +87,118 @@ impl SealedPage {
     #[must_use]
     pub const fn block(&self) -> HostBlockId {
         self.block
+    }
+}
+
+/// Where a page of a request is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PageState {
+    /// Rows are written to it, or will be.
+    Writable,
+    /// All of its rows are written and accepted, and some are not safe yet.
+    Full,
+    /// All of its rows are safe in its host block.
+    Sealed,
+    /// A copy of a block that others may see: its rows were safe before, and what is written to it stays there.
+    Private,
+    /// Nobody needs it any more; it is free once all ranks have finished the steps that may read it.
+    Droppable,
+}
+
+/// The same, with what it takes to go on: a page is sealed only by way of [`OpenPage::seal`].
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Life {
+    Writable(OpenPage),
+    Full(OpenPage),
+    Sealed(SealedPage),
+    Private,
+    Droppable { after: u32 },
+}
+
+/// A page that a request holds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct HeldPage {
+    pub position: u32,
+    pub page: PageId,
+    life: Life,
+}
+
+impl HeldPage {
+    /// A page that rows are written to and mirrored from.
+    pub fn writable(position: u32, page: PageId, block: HostBlockId, slots: u32) -> Self {
+        let open = OpenPage::new(page, block, Rows::new(slots), Rows::ZERO);
+        Self { position, page, life: Life::Writable(open) }
+    }
+
+    /// A copy of a block that is sealed: another's, or the request's own of before.
+    pub const fn copy(position: u32, page: PageId) -> Self {
+        Self { position, page, life: Life::Private }
+    }
+
+    pub const fn state(&self) -> PageState {
+        match self.life {
+            Life::Writable(_) => PageState::Writable,
+            Life::Full(_) => PageState::Full,
+            Life::Sealed(_) => PageState::Sealed,
+            Life::Private => PageState::Private,
+            Life::Droppable { .. } => PageState::Droppable,
+        }
+    }
+
+    /// Writable → full: the last of its rows was accepted.
+    pub fn fill(&mut self) {
+        self.change(|life| match life {
+            Life::Writable(open) => Life::Full(open),
+            other => other,
+        });
+    }
+
+    /// Full → sealed: `durable` of its slots are safe, and that is all of them. Whether it is sealed now.
+    pub fn seal(&mut self, durable: Rows) -> bool {
+        self.change(|life| match life {
+            Life::Full(mut open) => {
+                open.durable_up_to(durable);
+                open.seal().map_or_else(Life::Full, Life::Sealed)
+            }
+            other => other,
+        });
+        !matches!(self.life, Life::Writable(_) | Life::Full(_))
+    }
+
+    /// Sealed or private → droppable: it is too far behind the page that is written. Steps up to `step` may read it.
+    pub fn leave(&mut self, step: u32) {
+        self.change(|life| match life {
+            Life::Sealed(_) | Life::Private => Life::Droppable { after: step },
+            other => other,
+        });
+    }
+
+    /// Droppable → free: all ranks have finished the steps up to `idle`.
+    pub const fn is_free(&self, idle: u32) -> bool {
+        matches!(self.life, Life::Droppable { after } if after <= idle)
+    }
+
+    fn change(&mut self, into: impl FnOnce(Life) -> Life) {
+        let life = std::mem::replace(&mut self.life, Life::Private);
+        self.life = into(life);
+    }
+}
+
+/// For exploring: a state is copied, and each copy goes another way.
+impl Clone for Life {
+    fn clone(&self) -> Self {
+        let open = |page: &OpenPage| OpenPage {
+            page: page.page,
+            block: page.block,
+            rows: page.rows,
+            durable: page.durable,
+        };
+        match self {
+            Self::Writable(page) => Self::Writable(open(page)),
+            Self::Full(page) => Self::Full(open(page)),
+            Self::Sealed(page) => Self::Sealed(SealedPage { page: page.page, block: page.block }),
+            Self::Private => Self::Private,
+            Self::Droppable { after } => Self::Droppable { after: *after },
+        }
     }
 }

@@ -184,6 +184,12 @@ pub(crate) fn renew<T>(what: &'static str, list: &mut Vec<T>, entries: usize) ->
     list.try_reserve(entries).map_err(|_| PlanError::OutOfMemory { what, entries: entries_wanted })
 }
 
+/// Makes room for `entries` more, or is an error where there is none.
+pub(crate) fn renew_more<T>(what: &'static str, list: &mut Vec<T>, entries: usize) -> Result<(), PlanError> {
+    let entries_wanted = u64::try_from(entries).unwrap_or(u64::MAX);
+    list.try_reserve(entries).map_err(|_| PlanError::OutOfMemory { what, entries: entries_wanted })
+}
+
 /// A list of `entries` times `value`, or an error where there is no room for it.
 pub(crate) fn filled<T: Clone>(what: &'static str, value: T, entries: u64) -> Result<Vec<T>, PlanError> {
     let mut list = room(what, entries)?;

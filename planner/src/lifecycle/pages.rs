@@ -1,0 +1,43 @@
+//! Pages: which are free, and who holds the others.
+
+use super::slab::RequestId;
+use crate::error::PlanError;
+use crate::id::PageId;
+use crate::plan::{filled, room};
+
+/// All pages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Pages {
+    holders: Vec<Option<RequestId>>,
+    free: Vec<u32>,
+}
+
+impl Pages {
+    pub fn new(count: u32) -> Result<Self, PlanError> {
+        let mut free = room("free pages", count.into())?;
+        free.extend((0..count).rev());
+        Ok(Self { holders: filled("pages", None, count.into())?, free })
+    }
+
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    pub fn holder(&self, page: PageId) -> Option<RequestId> {
+        *self.holders.get(usize::try_from(page.get()).ok()?)?
+    }
+
+    pub fn take(&mut self, by: RequestId) -> Option<PageId> {
+        let number = self.free.pop()?;
+        *self.holders.get_mut(usize::try_from(number).ok()?)? = Some(by);
+        Some(PageId::new(number))
+    }
+
+    /// Gives a page back. One that nobody holds stays free once.
+    pub fn release(&mut self, page: PageId) {
+        let holder = usize::try_from(page.get()).ok().and_then(|index| self.holders.get_mut(index));
+        if holder.and_then(Option::take).is_some() {
+            self.free.push(page.get());
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The engines that are explored.
+
+use pagelift_planner::import::{Policy, Recurrence};
+use pagelift_planner::lifecycle::{LifecycleOptions, Ranks};
+
+use crate::search::all_states;
+use crate::world::{Faults, Script, World};
+
+/// Two ranks, of which the first writes; three pages of two tokens.
+const OPTIONS: LifecycleOptions = LifecycleOptions {
+    ranks: 2,
+    writers: Ranks::first(1),
+    block_tokens: 2,
+    recurrence: Recurrence::None,
+    requests: 2,
+    blocks: 6,
+    pages: 3,
+    keep: 0,
+    draft_lag: 0,
+    retries: 1,
+};
+
+/// A prompt of a full block and one token more, and one step.
+fn script() -> Script {
+    let policy = Policy::LiftTail;
+    Script { prompt: 3, policy, producer: true, hashes: vec![1], steps: 1, tokens: 1, ahead: 1 }
+}
+
+/// One of each kind, at most so many in all.
+const fn any(all: u32) -> Faults {
+    Faults {
+        all,
+        aborts: 1,
+        reads: 1,
+        superseded: 1,
+        failed: 1,
+        deaths: 1,
+        duplicates: 1,
+        reordered: 1,
+        preemptions: 1,
+    }
+}
+
+fn explore(name: &str, options: LifecycleOptions, scripts: &[Script], faults: Faults) {
+    let (states, rests) = all_states(name, World::new(options, scripts, faults), 5_000_000);
+    assert!(states > 10 && rests > 0);
+}
+
+/// A prompt that fills its last block: its last token is replayed. Another one finds all of it.
+fn aligned() -> [Script; 2] {
+    let first = Script { prompt: 4, hashes: vec![1, 2], ..script() };
+    [first.clone(), Script { producer: false, ..first }]
+}
+
+/// A fault of a launch, or somebody who wants something else.
+const SOME: Faults = Faults { aborts: 1, superseded: 1, failed: 1, preemptions: 1, ..NONE };
+
+/// No kind.
+const NONE: Faults = Faults {
+    all: 1,
+    aborts: 0,
+    reads: 0,
+    superseded: 0,
+    failed: 0,
+    deaths: 0,
+    duplicates: 0,
+    reordered: 0,
+    preemptions: 0,
+};
+
+fn decoding() -> ([Script; 1], LifecycleOptions) {
+    let options = LifecycleOptions { writers: Ranks::first(2), keep: 1, ..OPTIONS };
+    ([Script { steps: 3, ahead: 2, ..script() }], options)
+}
+
+fn drafts() -> [Script; 1] {
+    [Script { steps: 2, tokens: 2, ..script() }]
+}
+
+fn states() -> ([Script; 1], LifecycleOptions) {
+    let options = LifecycleOptions { recurrence: Recurrence::State, ..OPTIONS };
+    ([Script { steps: 2, ..script() }], options)
+}
+
+fn device() -> [Script; 1] {
+    [Script { policy: Policy::LandOnDevice, ..script() }]
+}
+
+/// Three requests, and blocks for one and a half: what others had published is evicted.
+fn eviction() -> ([Script; 3], LifecycleOptions) {
+    let scripts = [script(), Script { hashes: vec![9], ..script() }, script()];
+    (scripts, LifecycleOptions { blocks: 3, pages: 2, ..OPTIONS })
+}
+
+#[test]
+fn one_import_with_any_two_faults() {
+    explore("one import, two faults", OPTIONS, &[script()], any(2));
+}
+
+#[test]
+fn two_imports_of_the_same_prompt() {
+    let first = Script { steps: 0, ..script() };
+    let second = Script { producer: false, ..first.clone() };
+    explore("two imports", OPTIONS, &[first, second], NONE);
+}
+
+#[test]
+fn an_aligned_prompt_and_one_that_finds_it() {
+    // One after the other: there is one page.
+    let options = LifecycleOptions { pages: 1, ..OPTIONS };
+    explore("aligned prompts, a preemption", options, &aligned(), Faults { preemptions: 1, ..NONE });
+}
+
+#[test]
+fn decoding_over_pages_with_drafts() {
+    explore("drafts, some fault", OPTIONS, &drafts(), SOME);
+}
+
+#[test]
+fn decoding_with_the_host_ahead() {
+    let (scripts, options) = decoding();
+    let scripts = scripts.map(|script| Script { steps: 2, ..script });
+    explore("two writers, two steps ahead, some fault", options, &scripts, SOME);
+}
+
+#[test]
+fn a_model_with_states() {
+    let (scripts, options) = states();
+    explore("states, a preemption", options, &scripts, Faults { preemptions: 1, ..NONE });
+}
+
+#[test]
+fn landing_on_the_device() {
+    explore("landing on the device, some fault", OPTIONS, &device(), SOME);
+}
+
+#[test]
+fn rounding_down() {
+    let scripts = [Script { policy: Policy::RoundDown, prompt: 5, hashes: vec![1, 2], ..script() }];
+    explore("rounding down, one fault", OPTIONS, &scripts, any(1));
+}
+
+#[test]
+fn too_few_blocks_for_two() {
+    let (scripts, options) = eviction();
+    explore("eviction", options, &scripts, NONE);
+}
+
+/// Minutes, and best without debug assertions: `cargo test --release --test explore -- --ignored`.
+#[test]
+#[ignore = "visits millions of states"]
+fn larger_worlds() {
+    explore("two imports, one fault", OPTIONS, &[script(), script()], any(1));
+    let options = LifecycleOptions { pages: 2, ..OPTIONS };
+    explore("aligned prompts, one fault", options, &aligned(), any(1));
+    explore("drafts, two faults", OPTIONS, &drafts(), any(2));
+    let (scripts, options) = decoding();
+    explore("two writers, two steps ahead, two faults", options, &scripts, any(2));
+    let (scripts, options) = states();
+    explore("states, two faults", options, &scripts, any(2));
+    explore("landing on the device, two faults", OPTIONS, &device(), any(2));
+    let (scripts, options) = eviction();
+    explore("eviction, one fault", options, &scripts, any(1));
+}
