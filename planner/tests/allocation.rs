@@ -344,7 +344,9 @@ fn a_request_in_a_slot_that_was_used_allocates_nothing() {
         let effects =
             lifecycle.apply(&Event::Admit(Admission { prompt, policy, producer: true, hashes })).unwrap();
         let Some(Effect::Admitted { request, .. }) = effects.first().copied() else { panic!("{effects:?}") };
-        let mut apply = |event| drop(lifecycle.apply(&event).unwrap());
+        let mut apply = |event| {
+            lifecycle.apply(&event).unwrap();
+        };
         apply(Event::Posted { request, ranks: Ranks::first(1), each: 1 });
         apply(Event::Read { request, rank: Rank::new(0), part: 0, read: Read::Landed });
         let answer = Answer::Done;

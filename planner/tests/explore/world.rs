@@ -125,7 +125,7 @@ pub enum Action {
 pub enum Order {
     Do(Effect),
     /// A lift, with what lies where, and whether it lies on the host.
-    Lift(Effect, Vec<(u32, PageId, HostBlockId)>, bool),
+    Lift(Effect, List, bool),
     Begin(RequestId, u32, u64, u64),
 }
 
@@ -133,9 +133,10 @@ pub enum Order {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Flight {
     pub work: Work,
-    pub ends: Vec<(u32, PageId, HostBlockId)>,
+    pub ends: List,
 }
 
+type List = Vec<(u32, PageId, HostBlockId)>;
 type Table = BTreeMap<u32, (PageId, HostBlockId, bool)>;
 
 /// A rank, its queue, and what it knows of pages.
@@ -146,7 +147,8 @@ pub struct Side {
     pub inbox: VecDeque<Order>,
     /// Pages by position: their blocks, and whether they are mirrored.
     tables: BTreeMap<RequestId, Table>,
-    lists: BTreeMap<RequestId, (Vec<(u32, PageId, HostBlockId)>, bool)>,
+    /// What a lift copies: what lies where, and whether it lies on the host.
+    lists: BTreeMap<RequestId, (List, bool)>,
     steps: BTreeMap<(RequestId, u32), (u64, u64)>,
     ran: BTreeMap<RequestId, u32>,
     pub flights: BTreeMap<(u8, u64), (Settled, Vec<Flight>)>,
