@@ -1,7 +1,8 @@
 //! What tests of others play, in small, in silence, and without ending the process: the main job for a manifest that nobody
-//! vouches for, and the bench on any GPU.
+//! vouches for, and what `bench`, `calibrate` and `doctor` do on any GPU.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Parser as _;
 use pagelift::backends::{Cpu, Cuda};
@@ -10,7 +11,7 @@ use pagelift::plan::TailRows;
 use crate::manifest::Draft;
 use crate::progress::Progress;
 use crate::restore::{self, Options, RestoreError};
-use crate::{Failure, args, bench, exit};
+use crate::{Failure, args, bench, calibrate, doctor, exit};
 
 /// What became of a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,4 +78,21 @@ pub fn measure(gpu: &Cuda) -> Result<String, String> {
     let args::Command::Bench(args) = args.command else { return Err("no bench".into()) };
     let report = bench::run(gpu, &args).map_err(|failure| failure.message)?;
     serde_json::to_string(&report).map_err(|error| error.to_string())
+}
+
+/// Does small works of `pagelift calibrate` on a GPU, each proved, and returns what would be kept as JSON.
+///
+/// # Errors
+/// As [`measure`].
+pub fn calibrate(gpu: &Cuda) -> Result<String, String> {
+    let record = calibrate::rehearse(gpu).map_err(|error| error.to_string())?;
+    serde_json::to_string(&record).map_err(|error| error.to_string())
+}
+
+/// Looks at a GPU as `pagelift doctor` does, with a first launch, and returns what it found as JSON.
+///
+/// # Errors
+/// Where that cannot be written.
+pub fn look(gpu: &Cuda) -> Result<String, String> {
+    serde_json::to_string(&doctor::Gpu::look(gpu, Duration::ZERO)).map_err(|error| error.to_string())
 }

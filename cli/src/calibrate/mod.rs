@@ -94,6 +94,11 @@ fn measured(gpu: &Cuda, of: Gpu, progress: Progress) -> Result<Record, BenchErro
     Ok(Record::new(of, now, &choices))
 }
 
+/// Does small works on a GPU, each proved: what comes of it means nothing.
+pub fn rehearse(gpu: &Cuda) -> Result<Record, BenchError> {
+    Ok(Record::new(Gpu::of(gpu), 0, &choices(gpu, true, 1, Progress::new(true))?))
+}
+
 /// Measures all works, and chooses a budget for each, in their order.
 fn choices<B: Rig>(
     rig: &B,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::manifest::Draft;
 use crate::restore::RestoreError;
 use crate::{Failure, args, exit, restore, say, text};
-use gpu::Gpu;
+pub use gpu::Gpu;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
