@@ -61,9 +61,8 @@ impl Small {
             memory.write(host, u64::from(block) * PAGE, &[block + 1; PAGE as usize])?;
         }
         let slots = memory.region(array).unwrap().address();
-        for slot in 0..64_u8 {
-            memory.write(array, u64::from(slot) * 8, &i64::from(slot).to_le_bytes())?;
-        }
+        let numbers: Vec<u8> = (0..64).flat_map(i64::to_le_bytes).collect();
+        memory.write(array, 0, &numbers)?;
         let mut builder = GeometryBuilder::new();
         let layout = PagedLayout::builder(16).segment("row", 64).build()?;
         let mut side = |name, place, id| -> Result<_, Error> {
