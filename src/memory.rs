@@ -178,7 +178,7 @@ impl Registry {
 
     /// Notes that a launch may still touch what is registered.
     pub(crate) fn launched(&mut self, launches: &Arc<dyn Finish>) {
-        if !self.in_flight.iter().any(|known| Arc::ptr_eq(known, launches)) {
+        if !self.in_flight.iter().any(|known| known.stream() == launches.stream()) {
             self.in_flight.push(Arc::clone(launches));
         }
     }

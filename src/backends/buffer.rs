@@ -17,6 +17,9 @@ const ALIGNMENT: usize = 4096;
 
 /// Waits for launches that have returned before they have run.
 pub trait Finish: fmt::Debug + Send + Sync {
+    /// Which stream they are on: its GPU, and its handle. Whoever has the same waits for the same.
+    fn stream(&self) -> (u32, u64);
+
     /// Waits until none of them touches memory any more.
     ///
     /// # Errors

@@ -25,6 +25,7 @@ on_devices! {
     a_capturing_stream_takes_no_stage_and_no_launch,
     memory_is_read_after_launches_have_finished,
     a_launcher_waits_before_it_goes,
+    an_engines_stream_may_be_adopted_in_every_step,
     an_engines_own_host_memory_is_registered_where_it_lies,
     an_engines_own_device_memory_is_adopted_and_not_freed,
     kernels_are_not_launched_on_memory_that_they_do_not_reach,
@@ -174,6 +175,30 @@ fn memory_is_read_after_launches_have_finished(device: &Device) {
         it.launcher.launch(&mut it.world.memory).unwrap();
         // Without waiting: reading does.
         it.world.assert_is(&expected);
+    }
+}
+
+/// The registry remembers streams, and not how often it was told of one.
+fn an_engines_stream_may_be_adopted_in_every_step(device: &Device) {
+    device.engine.enter();
+    let mut rng = Rng(4);
+    let streams = [device.engine.stream(false), device.engine.stream(true)];
+    let mut it = Lifts::new(device, &mut rng, 2);
+    for step in 0..12 {
+        it.launcher.wait().unwrap();
+        it.launcher.set_stream(&streams[step % 2].adopted(device));
+        let prompts = it.prompts(&mut rng);
+        let expected = it.expected(&mut rng, &prompts);
+        it.stage(&prompts);
+        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.world.assert_is(&expected);
+    }
+    if let Some(machine) = &device.machine {
+        let _ = machine.calls();
+        let id = it.world.regions[0];
+        it.world.memory.read(id, 0, &mut []).unwrap();
+        let waits = machine.calls().into_iter().filter(|call| *call == "cuStreamIsCapturing").count();
+        assert_eq!(waits, streams.len());
     }
 }
 

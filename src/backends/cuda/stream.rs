@@ -122,6 +122,10 @@ impl Stream {
 }
 
 impl Finish for Stream {
+    fn stream(&self) -> (u32, u64) {
+        (self.context.facts().ordinal, self.handle.addr() as u64)
+    }
+
     fn finish(&self) -> Result<(), BackendError> {
         self.wait()
     }
