@@ -16,18 +16,25 @@ fn every_way_writes_the_right_bytes() {
     let gpu = Cuda::open_with(&driver, 0).unwrap();
     let report: Value = serde_json::from_str(&rehearse::measure(&gpu).unwrap()).unwrap();
     let plain = ["a graph of memcpys", "a memcpy a piece", "a batch of memcpys"];
-    for figure in report["figures"].as_array().unwrap() {
+    let beside = ["kernel in order", "kernel on a branch", "memcpys on a branch", "a batch on a branch"];
+    let figures = report["figures"].as_array().unwrap();
+    for figure in figures {
+        let (letter, work) = (figure["figure"].as_str().unwrap(), figure["work"].as_str().unwrap());
         let ways = figure["ways"].as_array().unwrap();
-        let has = |name: &&&str| ways.iter().any(|way| way["way"] == **name);
-        let found = plain.iter().filter(has).count();
-        let work = figure["work"].as_str().unwrap();
+        let count =
+            |names: &[&str]| ways.iter().filter(|way| names.iter().any(|name| way["way"] == *name)).count();
         // Copies that the host does not know, and works that move nothing.
         let unknown = work.starts_with("8192 rows") && !work.contains("1,024") || work.contains("indexer's");
-        let nothing = ["h", "i"].iter().any(|letter| figure["figure"] == *letter);
-        assert_eq!(
-            ways.iter().filter(|way| way["way"] == "kernel, not in a graph").count(),
-            usize::from(figure["figure"] != "i")
-        );
-        assert_eq!(found, if unknown || nothing { 0 } else { 3 }, "{figure}");
+        let expected = match letter {
+            "h" => [1, 0, 0],
+            "i" => [0, 0, 0],
+            "j" => [0, 0, 4],
+            _ if unknown => [1, 0, 0],
+            _ => [1, 3, 0],
+        };
+        assert_eq!([count(&["kernel, not in a graph"]), count(&plain), count(&beside)], expected, "{figure}");
+        let restored = ways.iter().filter(|way| way["restored_microseconds"].is_number()).count();
+        assert_eq!(restored, expected[2]);
     }
+    assert_eq!(figures.iter().filter(|figure| figure["figure"] == "j").count(), 2);
 }

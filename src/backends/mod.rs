@@ -32,7 +32,7 @@ pub use calibration::{Calibration, Pace, Paces, Pieces, Work};
 pub use cpu::Cpu;
 pub use cuda::{
     CaptureMode, CopyCalls, CopyEngine, CopyGraph, Cuda, CudaDriver, CudaEvent, CudaGraph, CudaReplay,
-    CudaStream, PcieLink, Transfer,
+    CudaStream, PcieLink, StandIn, Transfer,
 };
 pub use emulated::Emulated;
 pub(crate) use nvtx::{Range, range};

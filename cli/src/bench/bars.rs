@@ -12,6 +12,8 @@ pub enum Bar {
     Share(At, f64),
     /// So many times as fast as another way.
     Faster(At, &'static str, f64),
+    /// What the first way adds to the work alone, at most this share of what the second one adds.
+    Adds(&'static str, &'static str, f64),
     /// So many microseconds until the call has returned, at most, with so many jobs.
     Host(u32, f64),
     /// So many nanoseconds more for each job more until the call has returned, at most.
@@ -83,6 +85,12 @@ impl Bar {
                 let found = median(other_way) / median(at.of(ways)?);
                 let bar = format!("{least} times as fast as {other} {}", at.words());
                 Judged { bar, found, met: found >= least }
+            }
+            Self::Adds(way, other, most) => {
+                let alone = median(ways.first()?);
+                let added = |name| Some(median(ways.iter().find(|way| way.way == name)?) - alone);
+                let found = added(way)? / added(other)?;
+                Judged { bar: format!("adds at most {most} of what {other} adds"), found, met: found <= most }
             }
             Self::Host(jobs, most) => {
                 let found = ways.iter().find(|way| way.jobs == Some(jobs))?.host_microseconds;

@@ -4,7 +4,8 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::bars::At::{Best, Exactly, UpTo};
-use super::bars::Bar::{self, EachJob, Faster, Host, PerByte, Share, Within};
+use super::bars::Bar::{self, Adds, EachJob, Faster, Host, PerByte, Share, Within};
+use super::beside::{BRANCH, IN_ORDER};
 use super::draft::Asked;
 use super::measure::{BATCH, EACH, GRAPH, Work};
 use super::rig::Rig;
@@ -32,6 +33,8 @@ pub enum Figure {
     H,
     /// What a step costs the host.
     I,
+    /// A tail beside other work.
+    J,
     /// Pieces of many sizes.
     Pieces,
 }
@@ -54,6 +57,7 @@ impl Figure {
             Self::G => "recurrent states",
             Self::H => "an empty table",
             Self::I => "steps",
+            Self::J => "a tail beside other work",
             Self::Pieces => "pieces",
         }
     }
@@ -77,11 +81,11 @@ const ROWS_1024: &str = "8192 rows of 1,024 B by an index list, host to GPU";
 
 /// All works.
 pub fn cases<B: Rig>() -> Vec<Case<B>> {
-    use Figure::{A, B as Import, C, D, E, F, G, H, I, Pieces};
+    use Figure::{A, B as Import, C, D, E, F, G, H, I, J, Pieces};
     let case = |figure, name, bars, build| Case { figure, name, bars, build };
     let piece = |name, build| case(Pieces, name, &[], build);
     let row = |name, build| case(D, name, &[PerByte(Best, ROWS_1024, 1.5)], build);
-    vec![
+    let mut cases = vec![
         case(
             A,
             "61 pages of 147,456 B, host to GPU",
@@ -132,5 +136,12 @@ pub fn cases<B: Rig>() -> Vec<Case<B>> {
         piece("pieces of 256 KiB", pages::pieces::<B, 262_144>),
         piece("pieces of 1 MiB", pages::pieces::<B, 1_048_576>),
         piece("pieces of 4 MiB", pages::pieces::<B, 4_194_304>),
-    ]
+    ];
+    // A processor has no other work to be beside.
+    if B::GRAPHS {
+        cases.push(case(J, "a tail beside four products of 8192 x 8192", &[], pages::tail_beside_products));
+        let bars = &[Adds(BRANCH, IN_ORDER, 0.25)];
+        cases.push(case(J, "a tail beside a step of 61 layers", bars, pages::tail_beside_step));
+    }
+    cases
 }

@@ -1,5 +1,7 @@
 //! Medians of runs that take turns, so that a slow moment of the link or the machine slows all of them.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::BenchError;
@@ -32,6 +34,9 @@ pub struct Way<'r> {
     /// Jobs of its table, where that is a question.
     pub jobs: Option<u32>,
     pub run: Run<'r>,
+    /// When the bytes of the last run had arrived, counted from when they were asked for, where that is not when the run
+    /// ended.
+    pub restored: Option<Box<dyn Fn() -> Result<Duration, pagelift::Error> + 'r>>,
     /// Whether it writes what the work must write: the ways that others are measured against need not.
     pub verified: bool,
 }
@@ -39,7 +44,7 @@ pub struct Way<'r> {
 impl<'r> Way<'r> {
     /// A way that writes what the work must write.
     pub fn new(name: &'static str, run: Run<'r>) -> Self {
-        Self { name, budget: None, jobs: None, run, verified: true }
+        Self { name, budget: None, jobs: None, run, restored: None, verified: true }
     }
 
     /// A way that others are measured against, and that writes elsewhere.
@@ -81,6 +86,8 @@ pub struct Measured {
     pub jobs: Option<u32>,
     /// Time on the stream.
     pub microseconds: Spread,
+    /// When the bytes had arrived, beside other work that takes its time: the median.
+    pub restored_microseconds: Option<f64>,
     /// Time until the call had returned, the median.
     pub host_microseconds: f64,
     /// Gigabytes (10⁹ bytes) a second, at the median; `None` where no byte is moved.
@@ -125,11 +132,13 @@ pub fn measure<B: Rig>(
         verified.map_err(|error| error.of(&way.words()))?;
     }
     let mut samples: Vec<Vec<Sample>> = ways.iter().map(|_| Vec::new()).collect();
+    let mut restored: Vec<Vec<Duration>> = ways.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds(repeats) {
-        for (way, samples) in ways.iter_mut().zip(&mut samples) {
+        for ((way, samples), restored) in ways.iter_mut().zip(&mut samples).zip(&mut restored) {
             let sample = rig.time(&mut bed.memory, &mut way.run)?;
             if round >= warm_ups(repeats).into() {
                 samples.push(sample);
+                restored.extend(way.restored.as_ref().map(|restored| restored()).transpose()?);
             }
             bar.advance(1);
         }
@@ -138,13 +147,15 @@ pub fn measure<B: Rig>(
         |samples: &[Sample], of: &dyn Fn(&Sample) -> f64| Spread::of(samples.iter().map(of).collect());
     let stream = |sample: &Sample| sample.stream.as_secs_f64() * 1e6;
     let first = samples.first().map_or(f64::NAN, |samples| spread(samples, &stream).median);
-    let measured = ways.iter().zip(&samples).map(|(way, samples)| {
+    let measured = ways.iter().zip(&samples).zip(&restored).map(|((way, samples), restored)| {
+        let restored = restored.iter().map(|time| time.as_secs_f64() * 1e6).collect::<Vec<_>>();
         let microseconds = spread(samples, &stream);
         Measured {
             way: way.name,
             budget: way.budget,
             jobs: way.jobs,
             microseconds,
+            restored_microseconds: (!restored.is_empty()).then(|| Spread::of(restored).median),
             host_microseconds: spread(samples, &|sample| sample.host.as_secs_f64() * 1e6).median,
             gigabytes_per_second: (*bytes > 0).then(|| *bytes as f64 / microseconds.median / 1e3),
             ratio: first / microseconds.median,

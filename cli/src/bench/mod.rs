@@ -3,7 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `figures` | what is measured, and what must it show? |
-//! | `pages`, `rows`, `steps` | what memory, geometry and plan has each work? |
+//! | `pages`, `rows`, `steps`, `beside` | what memory, geometry and plan has each work? |
 //! | `draft`, `bed` | how is a work made, and what must it have written? |
 //! | `rig` | how is a launch repeated and timed on a backend? |
 //! | `measure` | what do runs that take turns come to? |
@@ -12,6 +12,7 @@
 
 mod bars;
 pub mod bed;
+mod beside;
 mod chart;
 pub mod draft;
 mod figures;

@@ -13,6 +13,7 @@ use pagelift::quantity::Tokens;
 
 use super::BenchError;
 use super::bed::{Move, Order, Pages, Pool};
+use super::beside::Forward;
 use super::draft::{Asked, Draft, Moved, Rows, rows};
 use super::measure::{Way, Work};
 use super::rig::Rig;
@@ -25,6 +26,26 @@ pub fn tail<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchErro
     let layout = PagedLayout::mla_bf16(128)?;
     let group = Tails { name: "main", host: layout.clone(), device: layout };
     imports(rig, asked, &[group], 1, TailRows::Whole, 128)
+}
+
+/// The same beside products of large matrices.
+pub fn tail_beside_products<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
+    tail_beside(rig, asked, Forward::Products)
+}
+
+/// The same beside a step of short layers.
+pub fn tail_beside_step<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
+    tail_beside(rig, asked, Forward::Step)
+}
+
+fn tail_beside<'r, B: Rig>(rig: &'r B, asked: &Asked, forward: Forward) -> Result<Work<'r>, BenchError> {
+    let layout = PagedLayout::mla_bf16(128)?;
+    let group = Tails { name: "main", host: layout.clone(), device: layout };
+    imports_then(rig, asked, &[group], 1, TailRows::Whole, 128, |mut draft, moved, plan| {
+        draft.bed.fill(&moved.moves)?;
+        let ways = rig.beside(forward, &mut draft.bed.memory, plan)?;
+        Ok(Work { bed: draft.bed, ways, bytes: 0, fragments: 0 })
+    })
 }
 
 /// The tails of one V3.2 import: latent rows, and an indexer page split into keys and scales.
@@ -80,6 +101,23 @@ fn imports<'r, B: Rig>(
     mode: TailRows,
     tokens: u32,
 ) -> Result<Work<'r>, BenchError> {
+    imports_then(rig, asked, groups, imports, mode, tokens, |draft, moved, plan| draft.page_work(moved, plan))
+}
+
+/// The same, as the work that `finish` makes of them.
+fn imports_then<'r, B: Rig>(
+    rig: &'r B,
+    asked: &Asked,
+    groups: &[Tails],
+    imports: u32,
+    mode: TailRows,
+    tokens: u32,
+    finish: impl FnOnce(
+        Draft<'r, B>,
+        &Moved,
+        &dyn Fn() -> Result<RestorePlan, BenchError>,
+    ) -> Result<Work<'r>, BenchError>,
+) -> Result<Work<'r>, BenchError> {
     let mut draft = Draft::new(rig, asked);
     let (layers, pages_each) = (asked.count(LAYERS), imports + 7);
     let (mut keys, mut lists, mut moves) = (Vec::new(), Vec::new(), Vec::new());
@@ -125,7 +163,7 @@ fn imports<'r, B: Rig>(
         Ok(plan)
     };
     let moved = Moved { from: Memory::Host, to: Memory::Device, moves, arrays: Vec::new() };
-    draft.page_work(&moved, plan)
+    finish(draft, &moved, &plan)
 }
 
 /// Pages of one pool of the GPU to another, whose layers lie in another order and whose pages lie further apart.

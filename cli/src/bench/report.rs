@@ -173,7 +173,10 @@ impl Measurement {
     }
 
     fn table(&self) -> Table {
-        let mut ways = table(["way", "budget", "median", "10 % to 90 %", "GB/s", "ratio", "host"]);
+        // Beside other work it matters when the bytes are there, and not how fast that work and they are together.
+        let beside = self.ways.iter().any(|way| way.restored_microseconds.is_some());
+        let speed = if beside { "restored" } else { "GB/s" };
+        let mut ways = table(["way", "budget", "median", "10 % to 90 %", speed, "ratio", "host"]);
         for way in &self.ways {
             let setting = match (way.budget, way.jobs) {
                 (Some(budget), _) => budget.to_string(),
@@ -186,7 +189,11 @@ impl Measurement {
                 setting,
                 format!("{:.1} µs", spread.median),
                 format!("{:.1} to {:.1}", spread.p10, spread.p90),
-                way.gigabytes_per_second.map_or_else(String::new, |speed| format!("{speed:.1}")),
+                match (way.restored_microseconds, way.gigabytes_per_second) {
+                    (Some(time), _) => format!("{time:.1} µs"),
+                    (None, Some(speed)) => format!("{speed:.1}"),
+                    (None, None) => String::new(),
+                },
                 format!("{:.3}", way.ratio),
                 format!("{:.1} µs", way.host_microseconds),
             ]);

@@ -7,9 +7,11 @@ use pagelift::Error;
 use pagelift::backends::{Backend, CopyCalls, Cpu, Cuda, Launchable};
 use pagelift::launcher::Launcher;
 use pagelift::memory::{RegionId, Registry};
-use pagelift::plan::{Direction, PagePlan};
+use pagelift::plan::{Direction, PagePlan, RestorePlan};
 use serde::Serialize;
 
+use super::BenchError;
+use super::beside::{self, Forward};
 use super::measure::{BATCH, EACH, GRAPH, Way};
 
 /// Something that is run again and again. It may return before it has run.
@@ -64,6 +66,14 @@ pub trait Rig: Backend + Sized {
 
     /// One contiguous copy from region to region.
     fn contiguous(&self, from: RegionId, to: RegionId, bytes: u64) -> Run<'_>;
+
+    /// The ways of restoring beside other work, where there is any.
+    fn beside(
+        &self,
+        forward: Forward,
+        memory: &mut Registry,
+        plan: impl Fn() -> Result<RestorePlan, BenchError>,
+    ) -> Result<Vec<Way<'_>>, BenchError>;
 
     /// A launch that does nothing.
     fn empty(&self) -> Result<Run<'_>, Error>;
@@ -127,6 +137,15 @@ impl Rig for Cuda {
         Box::new(move |memory| self.copy(&self.stream(), memory, (from, 0), (to, 0), bytes))
     }
 
+    fn beside(
+        &self,
+        forward: Forward,
+        memory: &mut Registry,
+        plan: impl Fn() -> Result<RestorePlan, BenchError>,
+    ) -> Result<Vec<Way<'_>>, BenchError> {
+        beside::ways(self, forward, memory, plan)
+    }
+
     fn empty(&self) -> Result<Run<'_>, Error> {
         let mut graph = self.empty_graph(&self.stream())?;
         Ok(Box::new(move |_| Ok(graph.replay(&self.stream())?)))
@@ -186,6 +205,15 @@ impl Rig for Cpu {
         // A registry lends one region at a time: the copy goes to memory of its own.
         let mut to = vec![0; usize::try_from(bytes).unwrap_or(0)];
         Box::new(move |memory| memory.read(from, 0, &mut to))
+    }
+
+    fn beside(
+        &self,
+        _: Forward,
+        _: &mut Registry,
+        _: impl Fn() -> Result<RestorePlan, BenchError>,
+    ) -> Result<Vec<Way<'_>>, BenchError> {
+        Ok(Vec::new())
     }
 
     fn empty(&self) -> Result<Run<'_>, Error> {

@@ -5,13 +5,13 @@ mod calls;
 mod context;
 mod copies;
 mod driver;
-mod empty;
 mod event;
 mod graph;
 mod link;
 mod memory;
 mod module;
 mod replay;
+mod stand_in;
 mod stream;
 
 use std::ffi::c_void;
@@ -39,6 +39,7 @@ pub use event::CudaEvent;
 pub use graph::{CaptureMode, CudaGraph};
 pub use link::PcieLink;
 pub use replay::CudaReplay;
+pub use stand_in::StandIn;
 pub use stream::CudaStream;
 
 /// Multiprocessors of a launch that does not say how many: four fill the link.
