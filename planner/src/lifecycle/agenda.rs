@@ -98,6 +98,11 @@ impl<T: Copy + PartialEq> Agenda<T> {
         true
     }
 
+    /// Whether work waits or is in flight.
+    pub fn has(&self, work: T) -> bool {
+        self.waiting.contains(&work) || self.flying.iter().any(|(_, flying)| *flying == work)
+    }
+
     /// What is in flight.
     pub fn in_flight(&self) -> impl Iterator<Item = T> {
         self.flying.iter().map(|(_, work)| *work)

@@ -12,9 +12,9 @@ use super::rank::{Rank, Ranks};
 use super::request::{Request, Stage};
 use super::shared::Shared;
 use super::slab::{RequestId, Slab};
-use crate::error::LifecycleError;
+use crate::error::{LifecycleError, SpanError};
 use crate::id::{HostBlockId, PageId};
-use crate::import::Arrival;
+use crate::import::{Arrival, PromptSpan};
 use crate::quantity::Tokens;
 
 /// Who may see which block, and what may be used again: of all requests of an engine.
@@ -367,6 +367,21 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub const fn found(self) -> u32 {
         self.request.found
+    }
+
+    /// What was imported or found of its prompt.
+    ///
+    /// # Errors
+    /// None, of a request that was admitted.
+    pub fn span(self) -> Result<PromptSpan, SpanError> {
+        let Request { prompt, imported, resume_at, .. } = *self.request;
+        PromptSpan::explicit(Tokens::new(prompt), Tokens::new(imported), Tokens::new(resume_at))
+    }
+
+    /// Whether all ranks have lifted it before: what it is lifted from now is its own.
+    #[must_use]
+    pub const fn was_lifted(self) -> bool {
+        self.request.whole.is_some()
     }
 
     /// Tokens whose rows were imported or found.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Lifecycle`] | what is to be done, now that this has happened? One, at an engine's scheduler |
 //! | [`Worker`] | what does a rank do in its next launches, and what does it answer? One for each rank |
+//! | [`StepPlans`] | which plans, one launch each, does that take? One for each rank |
 //! | [`Reservations`] | do an import's lists fit the geometry, and each other? One for each rank |
 //! | [`OpenPage`], [`SealedPage`] | are all rows of a page safe? |
 //!
@@ -30,6 +31,7 @@ mod reservations;
 mod round;
 mod shared;
 mod slab;
+mod step;
 mod steps;
 mod worker;
 
@@ -44,4 +46,5 @@ pub use reservations::Reservations;
 pub(crate) use reservations::Together;
 pub use round::Answer;
 pub use slab::RequestId;
+pub use step::{GroupFrames, LiftOrder, StepOptions, StepPlans};
 pub use worker::{Lane, Settled, Work, Worker};

@@ -10,6 +10,7 @@ use crate::import::Import;
 use crate::plan::{
     Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, renew, room,
 };
+use crate::quantity::Bytes;
 
 /// Imports between reservation and release.
 ///
@@ -214,6 +215,12 @@ impl Reservations {
             return Err(PlanError::ForeignReservations);
         }
         self.slot(import).map(|slot| &slot.prepared).ok_or(PlanError::UnknownImport { import })
+    }
+
+    /// Bytes that lifting an import copies; `None` where it is not reserved here.
+    #[must_use]
+    pub fn bytes(&self, import: ImportId) -> Option<Bytes> {
+        self.slot(import).map(|slot| Bytes::new(slot.prepared.bytes()))
     }
 
     /// Which imports it keeps apart now.

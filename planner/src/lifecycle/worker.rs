@@ -236,6 +236,21 @@ impl Worker {
         self.agenda(lane).draft();
     }
 
+    /// The next work cannot be put in any plan: it has failed.
+    pub fn refuse(&mut self, lane: Lane) {
+        if let Some(work) = self.next(lane)
+            && self.agenda(lane).withdraw(work)
+        {
+            self.settle_work(work, false);
+        }
+    }
+
+    /// Whether it has to lift a request still.
+    #[must_use]
+    pub fn lifts(&self, request: RequestId) -> bool {
+        self.lifts.has(Work::Lift { request })
+    }
+
     /// How much work is in the plan.
     #[must_use]
     pub const fn drafted(&self, lane: Lane) -> usize {

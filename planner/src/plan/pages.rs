@@ -32,7 +32,7 @@ pub struct PagePlan<D> {
 
 /// What a failed call goes back to.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
+pub(crate) struct Mark {
     jobs: jobs::Mark,
     claims: usize,
 }
@@ -97,12 +97,12 @@ impl<D: Direction> PagePlan<D> {
     }
 
     /// Where a call that fails goes back to, which adds something that reservations do not know.
-    pub(super) fn begin(&mut self) -> Mark {
+    pub(crate) fn begin(&mut self) -> Mark {
         self.claim_all();
         Mark { jobs: self.jobs.mark(), claims: self.claims.len() }
     }
 
-    pub(super) fn rewind(&mut self, mark: Mark) {
+    pub(crate) fn rewind(&mut self, mark: Mark) {
         self.jobs.rewind(mark.jobs);
         self.claims.rewind(mark.claims);
     }

@@ -56,6 +56,11 @@ impl Prepared {
     pub(crate) fn with_room(jobs: u64) -> Result<Self, PlanError> {
         Ok(Self { jobs: room("jobs of imports", jobs)?, ..Self::default() })
     }
+
+    /// Bytes that it copies.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
 }
 
 impl PagePlan<HostToDevice> {

@@ -20,6 +20,7 @@ mod reservations;
 mod row_lists;
 mod seal;
 mod specs;
+mod steps;
 mod unequal;
 mod words;
 mod worked_numbers;
