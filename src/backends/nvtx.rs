@@ -322,8 +322,9 @@ mod tests {
     fn a_profiler_hears_of_ranges() {
         // SAFETY: (1) it gives up.
         assert!(unsafe { Profiler::attach(unwilling) }.is_none());
+        static PROFILER: OnceLock<Profiler> = OnceLock::new();
         // SAFETY: (1) it keeps to the protocol.
-        let profiler: &'static Profiler = Box::leak(Box::new(unsafe { Profiler::attach(profiler) }.unwrap()));
+        let profiler = PROFILER.get_or_init(|| unsafe { Profiler::attach(profiler) }.unwrap());
         let outer = profiler.push(format_args!("stage {}: {} jobs", "pages", 3), 4096);
         drop(profiler.push(format_args!("{:200}", "long"), 0));
         drop(outer);
