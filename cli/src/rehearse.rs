@@ -76,7 +76,8 @@ pub fn measure(gpu: &Cuda) -> Result<String, String> {
     let words = ["pagelift", "bench", "--small", "--json", "--repeats", "1", "--budgets", "1"];
     let args = args::Args::try_parse_from(words).map_err(|error| error.to_string())?;
     let args::Command::Bench(args) = args.command else { return Err("no bench".into()) };
-    let report = bench::run(gpu, &args).map_err(|failure| failure.message)?;
+    let (report, done) = bench::run(gpu, &args);
+    done.map_err(|failure| failure.message)?;
     serde_json::to_string(&report).map_err(|error| error.to_string())
 }
 

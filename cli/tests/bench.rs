@@ -73,6 +73,19 @@ fn a_folder_has_the_report_and_its_pictures() {
 }
 
 #[test]
+fn without_a_gpu_there_is_nothing_to_measure() {
+    if json(&["doctor", "--json"])["backend"] == "cuda" {
+        return;
+    }
+    for backend in ["auto", "cuda"] {
+        let output = pagelift(&["bench", "--backend", backend]);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        assert!(message.contains("cpu"), "{message}");
+    }
+}
+
+#[test]
 fn figures_and_budgets_are_chosen() {
     let output = pagelift(&[&SMALL[..], &["1", "--only", "h,f"]].concat());
     let text = String::from_utf8(output.stdout).unwrap();

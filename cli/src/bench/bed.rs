@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::BenchError;
 use crate::manifest::SplitMix64;
+use crate::restore::{RestoreError, available_memory};
 
 /// Bytes that are filled at a time: a multiple of a word.
 const CHUNK: usize = 1 << 16;
@@ -151,6 +152,11 @@ impl Bed {
         place: Memory,
         bytes: u64,
     ) -> Result<RegionId, BenchError> {
+        // Each byte has two images beside it: what it was, and what it must become.
+        let needed = bytes.saturating_mul(3);
+        if let Some(available) = available_memory().filter(|available| *available < needed) {
+            return Err(RestoreError::TooLittleMemory { needed, available }.into());
+        }
         let region = match place {
             Memory::Device => self.memory.allocate(backend, place, bytes)?,
             Memory::Host => {

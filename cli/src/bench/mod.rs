@@ -85,15 +85,26 @@ impl From<BenchError> for Failure {
 /// `pagelift bench`.
 pub fn command(args: &args::Bench) -> Result<(), Failure> {
     let opened = open(args.backend.into()).map_err(RestoreError::from)?;
-    let mut report = match &opened.engine {
+    let (mut report, done) = match &opened.engine {
+        Engine::Cpu(_) if args.backend == args::Backend::Auto => return Err(no_gpu(&opened.reason)),
         Engine::Cpu(cpu) => run(cpu, args),
         Engine::Cuda(gpu) => run(gpu, args),
-    }?;
+    };
     report.backend_reason = opened.reason;
-    if let Some(folder) = &args.out {
+    // What was measured before something failed was measured well.
+    if let Some(folder) = args.out.as_ref().filter(|_| done.is_ok() || !report.figures.is_empty()) {
         write(&report, folder)?;
     }
+    done?;
     if args.json { say::json(&report) } else { report.print_end() }
+}
+
+/// There is nothing that bars are for.
+fn no_gpu(reason: &str) -> Failure {
+    let message = format!(
+        "there is no GPU to measure ({reason}); `--backend cpu` measures the CPU, and `--small` tries the command out"
+    );
+    Failure { message, code: exit::UNABLE }
 }
 
 /// Writes a report into a folder: for people, for programs, and as pictures.
@@ -114,27 +125,32 @@ fn write(report: &Report, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures what is asked for on a backend.
-pub fn run<B: Rig>(rig: &B, args: &args::Bench) -> Result<Report, Failure> {
+/// Measures what is asked for on a backend: a report of what was measured, and why that is not all, where it is not.
+pub fn run<B: Rig>(rig: &B, args: &args::Bench) -> (Report, Result<(), Failure>) {
     let machine = rig.machine();
     let budgets: BTreeSet<NonZeroU32> =
         args.budgets.iter().filter_map(|budget| within(*budget, machine.workers)).collect();
     let asked = Asked { budgets: budgets.into_iter().collect(), seed: args.seed, small: args.small };
     let mut report = Report::new(rig.name(), machine, args);
+    let done = fill(&mut report, rig, &asked, args);
+    (report, done)
+}
+
+fn fill<B: Rig>(report: &mut Report, rig: &B, asked: &Asked, args: &args::Bench) -> Result<(), Failure> {
     let progress = Progress::new(args.json);
     if !args.json {
         report.print_start()?;
     }
     let chosen = |case: &Case<B>| args.only.is_empty() || args.only.contains(&case.figure);
     for case in cases::<B>().into_iter().filter(chosen) {
-        let measured = one(rig, &case, &asked, args.repeats, progress);
+        let measured = one(rig, &case, asked, args.repeats, progress);
         let measured = measured.map_err(|error| error.of(case.name))?;
         let measurement = report.add(&case, measured);
         if !args.json {
             measurement.print()?;
         }
     }
-    Ok(report)
+    Ok(())
 }
 
 /// A budget in workers of this machine, where it has as many.

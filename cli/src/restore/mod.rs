@@ -72,7 +72,7 @@ pub enum RestoreError {
     Reference(#[from] ReferenceError),
     /// The machine has too little memory.
     #[error(
-        "this manifest needs {} of memory, and {} are available; use a smaller one",
+        "this takes {} of memory, and {} are available; use a smaller manifest, or a smaller work",
         say::bytes(*needed), say::bytes(*available)
     )]
     TooLittleMemory {
