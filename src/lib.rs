@@ -203,6 +203,9 @@
 //! # }
 //! ```
 //!
+//! Where nothing is captured, a [`CopyEngine`](backends::CopyEngine) carries out the same page plans without a
+//! multiprocessor; [`Transfer`](backends::Transfer) says which of the two is faster.
+//!
 //! A whole engine loop in small is `examples/rust_engine.rs`.
 #![deny(unsafe_code)]
 
