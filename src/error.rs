@@ -1,6 +1,6 @@
 //! One error over all domains.
 
-pub use pagelift_planner::error::{GeometryError, LayoutError, PlanError, SpanError};
+pub use pagelift_planner::error::{GeometryError, LayoutError, LifecycleError, PlanError, SpanError};
 use pagelift_planner::id::Ticket;
 use thiserror::Error as ThisError;
 
@@ -26,6 +26,9 @@ pub enum Error {
     /// A plan that may not be.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// An event that a lifecycle does not take.
+    #[error(transparent)]
+    Lifecycle(#[from] LifecycleError),
     /// Memory that is not there.
     #[error(transparent)]
     Memory(#[from] MemoryError),

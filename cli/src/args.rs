@@ -46,6 +46,8 @@ pub enum Command {
     Layouts(Layouts),
     /// Say what this build and this machine can do, and what to do next.
     Doctor(Doctor),
+    /// Play a lifecycle's log again, and compare every effect.
+    Replay(Replay),
     /// Print completions for a shell.
     Completions(Completions),
     /// Print a manual page: `pagelift man | man -l -`.
@@ -241,6 +243,16 @@ pub struct Doctor {
     pub json: bool,
 }
 
+/// Arguments of `replay`.
+#[derive(Debug, ClapArgs)]
+pub struct Replay {
+    /// The log: a line of JSON for what the lifecycle looks after, and one for each event.
+    pub log: PathBuf,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `completions`.
 #[derive(Debug, ClapArgs)]
 pub struct Completions {
@@ -258,8 +270,19 @@ pub struct Man {
 }
 
 /// Commands that have a manual page.
-pub const COMMANDS: [&str; 10] =
-    ["restore", "plan", "digest", "gather", "bench", "calibrate", "layouts", "doctor", "completions", "man"];
+pub const COMMANDS: [&str; 11] = [
+    "restore",
+    "plan",
+    "digest",
+    "gather",
+    "bench",
+    "calibrate",
+    "layouts",
+    "doctor",
+    "replay",
+    "completions",
+    "man",
+];
 
 /// The most tokens that are generated: each has a step or a part of one, and rows of its own.
 const MOST_TOKENS: u64 = 1 << 20;

@@ -12,6 +12,7 @@
 //! | `calibrate` | how few multiprocessors are as good as more? |
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
+//! | `replay` | does a lifecycle's log come out as it was? |
 //! | `shell` | what do a shell's completion and a manual page say? |
 //! | `args`, `progress`, `say`, `text` | how does a person or a program talk to it? |
 //! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
@@ -30,6 +31,7 @@ mod plan;
 mod progress;
 mod reference;
 pub mod rehearse;
+mod replay;
 mod restore;
 mod say;
 mod shell;
@@ -54,6 +56,7 @@ pub fn main() -> ExitCode {
         Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),
+        Command::Replay(command) => replay::command(command),
         Command::Completions(command) => shell::completions(command),
         Command::Man(command) => shell::man(command),
     };

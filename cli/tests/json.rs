@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use support::{json, manifests, small};
+use support::{file, json, lifecycle_log, manifests, small};
 
 /// The names in backquotes of a text.
 fn quoted(text: &str) -> BTreeSet<String> {
@@ -68,8 +68,10 @@ fn every_field_is_documented_and_every_documented_field_is_there() {
         assert_eq!(keys(layout), documented["layouts"][1]);
     }
     run(&["doctor", &hybrid]);
+    let (_folder, log) = file(lifecycle_log().as_bytes());
+    run(&["replay", &log]);
     // `calibrate` needs a GPU: a test beside it compares its fields.
-    assert_eq!(documented.len(), 8);
+    assert_eq!(documented.len(), 9);
 }
 
 /// Items of lists have the fields that the text beside the list names.

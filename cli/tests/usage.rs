@@ -40,8 +40,19 @@ fn numbers_out_of_range_say_what_was_found_and_expected() {
     assert_eq!(last["seed"], 9_007_199_254_740_991_u64);
 }
 
-const COMMANDS: [&str; 10] =
-    ["restore", "plan", "digest", "gather", "bench", "calibrate", "layouts", "doctor", "completions", "man"];
+const COMMANDS: [&str; 11] = [
+    "restore",
+    "plan",
+    "digest",
+    "gather",
+    "bench",
+    "calibrate",
+    "layouts",
+    "doctor",
+    "replay",
+    "completions",
+    "man",
+];
 
 #[test]
 fn help_names_every_command_and_what_this_build_lacks() {

@@ -1,5 +1,6 @@
 //! Running the program, and manifests to run it on.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by panicking")]
 #![allow(dead_code, reason = "each test uses some of it")]
 
 use std::path::{Path, PathBuf};
@@ -54,6 +55,58 @@ pub fn file(bytes: &[u8]) -> (TempDir, String) {
     std::fs::write(&path, bytes).unwrap();
     let path = path.to_str().unwrap().to_owned();
     (folder, path)
+}
+
+/// The log of an engine of two ranks: one import is lifted and decoded, one is aborted, one has no room.
+pub fn lifecycle_log() -> String {
+    use pagelift::import::{Policy, Recurrence};
+    use pagelift::lifecycle::*;
+    use pagelift::quantity::Tokens;
+    let options = LifecycleOptions {
+        ranks: 2,
+        writers: Ranks::first(1),
+        block_tokens: 16,
+        recurrence: Recurrence::None,
+        requests: 4,
+        blocks: 16,
+        pages: 2,
+        keep: 0,
+        draft_lag: 0,
+        retries: 0,
+    };
+    let mut lifecycle = Lifecycle::new(options).unwrap();
+    let mut log = serde_json::to_string(&LogHeader::of(&lifecycle)).unwrap() + "\n";
+    let mut tell = |event| {
+        let entry = lifecycle.record(event);
+        log += &(serde_json::to_string(&entry).unwrap() + "\n");
+        entry.effects
+    };
+    let hashes: Vec<_> = [7, 8].map(ContentHash::new).into();
+    let admission = Admission {
+        prompt: Tokens::new(35),
+        policy: Policy::LiftTail,
+        producer: true,
+        hashes: hashes.into(),
+    };
+    let [request, aborted] = [(); 2].map(|()| match tell(Event::Admit(admission.clone())).first() {
+        Some(Effect::Admitted { request, .. }) => *request,
+        other => panic!("{other:?}"),
+    });
+    tell(Event::Admit(admission));
+    tell(Event::Abort { request: aborted });
+    tell(Event::Posted { request: aborted, ranks: Ranks::NONE, each: 0 });
+    tell(Event::Posted { request, ranks: Ranks::first(1), each: 1 });
+    tell(Event::Read { request, rank: Rank::new(0), part: 0, read: Read::Landed });
+    for rank in [1, 0].map(Rank::new) {
+        tell(Event::Answer { request, round: 1, rank, answer: Answer::Done });
+    }
+    tell(Event::Begin { request, tokens: 2 });
+    tell(Event::Accept { request, step: 1, tokens: 1 });
+    tell(Event::Finish { request });
+    for rank in [0, 1].map(Rank::new) {
+        tell(Event::Answer { request, round: 2, rank, answer: Answer::Done });
+    }
+    log
 }
 
 /// A small manifest with something changed.

@@ -214,3 +214,88 @@ impl Blocks {
         self.blocks.get_mut(usize::try_from(number).ok()?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::rank::{Rank, Ranks};
+    use super::super::round::{Answer, Round, Verdict};
+    use super::*;
+
+    fn whole() -> Whole {
+        let mut round = Round::default().next(Ranks::first(1));
+        round.hear(Rank::new(0), Answer::Done);
+        match round.verdict() {
+            Verdict::Whole(whole) => whole,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Random calls, against lists that are searched. Contents are few, so that they share buckets, and come again.
+    #[test]
+    #[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
+    fn case_13_random_calls_agree_with_plain_lists() {
+        let mut random = 1_u64;
+        let mut draw = |below: usize| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(random >> 33).unwrap() % below
+        };
+        let mut blocks = Blocks::new(5).unwrap();
+        // Users, by block; contents, by block; cached blocks, the oldest first.
+        let (mut users, mut contents, mut cached) =
+            (BTreeMap::<u32, u32>::new(), BTreeMap::new(), Vec::new());
+        for call in 0..200_000 {
+            let used: Vec<u32> = users.keys().copied().collect();
+            match draw(4) {
+                0 => match blocks.take() {
+                    Some((block, hidden)) => {
+                        assert!(!users.contains_key(&block.get()), "call {call}: {block} is used");
+                        assert_eq!(hidden, contents.remove(&block.get()), "call {call}");
+                        if hidden.is_some() {
+                            assert_eq!(cached.remove(0), block.get(), "the one that was used longest ago");
+                        }
+                        users.insert(block.get(), 1);
+                    }
+                    None => assert_eq!(used.len(), 5),
+                },
+                1 if !used.is_empty() => {
+                    let block = used[draw(used.len())];
+                    blocks.release(HostBlockId::new(block));
+                    let count = users.get_mut(&block).unwrap();
+                    *count -= 1;
+                    if *count == 0 {
+                        users.remove(&block);
+                        if contents.contains_key(&block) {
+                            cached.push(block);
+                        }
+                    }
+                }
+                2 if !used.is_empty() => {
+                    let (block, hash) = (used[draw(used.len())], ContentHash::new(draw(12) as u128));
+                    let new = !contents.contains_key(&block) && !contents.values().any(|own| *own == hash);
+                    assert_eq!(
+                        blocks.publish(whole(), HostBlockId::new(block), hash, true),
+                        new,
+                        "call {call}"
+                    );
+                    if new {
+                        contents.insert(block, hash);
+                    }
+                }
+                _ => {
+                    let hash = ContentHash::new(draw(12) as u128);
+                    let held = contents.iter().find(|(_, own)| **own == hash).map(|(block, _)| *block);
+                    assert_eq!(blocks.find(hash).map(|(block, _)| block.get()), held, "call {call}");
+                    if let Some(block) = held {
+                        blocks.pin(HostBlockId::new(block));
+                        *users.entry(block).or_default() += 1;
+                        cached.retain(|own| *own != block);
+                    }
+                }
+            }
+            let free = 5 - users.len() - cached.len();
+            assert_eq!((blocks.free(), blocks.available()), (free, free + cached.len()), "call {call}");
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod decode;
 mod ending;
 mod event;
 mod import;
+mod log;
 mod machine;
 mod options;
 mod page;
@@ -37,6 +38,7 @@ mod worker;
 
 pub use counters::LifecycleCounters;
 pub use event::{Admission, ContentHash, Effect, Event, Outcome, Read};
+pub use log::{LogEntry, LogHeader};
 pub use machine::{Lifecycle, RequestView};
 pub use options::LifecycleOptions;
 pub use page::{OpenPage, PageState, SealedPage};
