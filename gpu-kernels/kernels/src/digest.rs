@@ -26,11 +26,11 @@
 //! It is no cryptographic hash: who wants to make two contents with one digest can.
 
 use pagelift_abi::{DigestArgs, PageJob, Route, TableHeader, CONTIGUOUS};
-use pagelift_device::{add_u64, each_word, read_at, warp, warps};
+use pagelift_device::{add_u64, each_word, read_at};
 
 use crate::launch::{begin, finish, Tally};
 use crate::side::Place;
-use crate::unit::{chunks_of_layer, job_of, Unit};
+use crate::unit::{chunks_of_layer, job_of, Share, Unit};
 
 /// Where the sequences of all digests begin.
 const SEED: u64 = u64::from_be_bytes(*b"pagelift");
@@ -75,8 +75,8 @@ pub(crate) unsafe fn digest(args: &DigestArgs) {
     let units = if header.jobs == 0 { 0 } else { header.units };
     // The calling lane's part of the digest of job `at`: added when the job changes, and not with each unit.
     let (mut at, mut sum) = (0, 0);
-    let mut unit = warp();
-    while unit < units {
+    let mut share = Share::new();
+    while let Some(unit) = share.next(units) {
         // SAFETY: (1) the table has `header.jobs` jobs, one at least, and `at` is one whose units begin at or before
         // `unit`. (2, 3) are our 1 and 2. The job before has a sum (1).
         unsafe {
@@ -88,8 +88,6 @@ pub(crate) unsafe fn digest(args: &DigestArgs) {
             let job: PageJob = read_at(jobs, u64::from(at));
             digest_unit(args, &header, &job, unit - job.units_before, &mut sum, &mut tally);
         }
-        let Some(next) = unit.checked_add(warps()) else { break };
-        unit = next;
     }
     // SAFETY: (1) the job has a sum, or there was none and nothing is added.
     unsafe { add_part(args.digests, at, sum) };

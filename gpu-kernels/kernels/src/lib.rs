@@ -37,6 +37,7 @@ mod map;
 mod pages;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod ptx;
+mod quotient;
 mod rows;
 mod side;
 mod unit;

@@ -3,11 +3,11 @@
 use pagelift_abi::{
     job as job_flags, PageJob, PagesArgs, Route, SegmentPair, TableHeader, CONTIGUOUS, UNIT_BYTES,
 };
-use pagelift_device::{copy_rows, read_at, warp, warps, zero_rows, Rows};
+use pagelift_device::{copy_rows, read_at, zero_rows, Rows};
 
 use crate::launch::{begin, finish, Tally};
 use crate::side::Place;
-use crate::unit::{chunks_of_layer, job_of, Unit};
+use crate::unit::{chunks_of_layer, job_of, Share, Unit};
 
 /// Carries out the page jobs of a table.
 ///
@@ -25,8 +25,8 @@ pub(crate) unsafe fn copy_pages(args: &PagesArgs) {
     let jobs = args.table + size_of::<TableHeader>() as u64;
     let units = if header.jobs == 0 { 0 } else { header.units };
     let mut at = 0;
-    let mut unit = warp();
-    while unit < units {
+    let mut share = Share::new();
+    while let Some(unit) = share.next(units) {
         // SAFETY: (1) the table has `header.jobs` jobs, one at least, and `at` is one whose units begin at or before
         // `unit`. (2, 3) are our 1 and 2; all lanes of the warp are at this unit.
         unsafe {
@@ -34,8 +34,6 @@ pub(crate) unsafe fn copy_pages(args: &PagesArgs) {
             let job: PageJob = read_at(jobs, u64::from(at));
             copy_unit(args, &header, &job, unit - job.units_before, &mut tally);
         }
-        let Some(next) = unit.checked_add(warps()) else { break };
-        unit = next;
     }
 
     // SAFETY: (1) is our 1 and 3; (2) all threads that began get here, once, and write nothing after.

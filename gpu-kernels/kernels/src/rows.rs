@@ -14,6 +14,7 @@ use pagelift_abi::{row_job, Route, RowJob, RowsArgs, SegmentPair, TableHeader, N
 use pagelift_device::{read, read_at, warp, warps, RowPipeline};
 
 use crate::launch::{begin, finish, Tally};
+use crate::quotient::quotient;
 use crate::side::Place;
 
 /// Carries out the row jobs of a table.
@@ -48,14 +49,15 @@ pub(crate) unsafe fn copy_rows(args: &RowsArgs) {
         let taken = units.div_ceil(share);
         turn = if turn < taken { turn + (warps() - taken) } else { turn - taken };
 
+        let mut entry = unit.checked_div(rows_of_entry).unwrap_or(0);
+        let mut first = unit - entry * rows_of_entry;
         while unit < end {
-            let Some(entry) = unit.checked_div(rows_of_entry) else { break };
-            let first = unit - entry * rows_of_entry;
             let rows = first..rows_of_entry.min(first + (end - unit));
             unit += rows.end - rows.start;
             // SAFETY: (1, 2) the job is one of the table, `entry` is below `entries`, and no row is past the last one.
             // (3) is our 1 and 2; all lanes of the warp are at this entry.
             unsafe { copy_entry(args, job, entry, rows, &mut pipeline, &mut tally) };
+            (entry, first) = (entry + 1, 0);
         }
         job += size_of::<RowJob>() as u64;
     }
@@ -132,7 +134,7 @@ unsafe fn copy_entry(
     }
     let Verdict::Copy(found) = verdict else { return };
 
-    let Some(layer) = rows.start.checked_div(route.segments) else { return };
+    let Some(layer) = quotient(rows.start, route.segments) else { return };
     let (mut source, mut destination) =
         (Place::of(&route.source, found.page, layer), Place::of(&route.destination, found.block, layer));
     let mut segment = rows.start - layer * route.segments;
@@ -214,7 +216,7 @@ unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
     // Slots are numbered in 32 bits: 64-bit divisions are subroutines on a GPU. Larger pools are refused when they are
     // bound.
     let Ok(slot) = u32::try_from(slot) else { return Verdict::Bad };
-    let Some(page) = slot.checked_div(job.page_slots) else { return Verdict::Bad };
+    let Some(page) = quotient(slot, job.page_slots) else { return Verdict::Bad };
     let slot = slot - page * job.page_slots;
     if i64::from(page) == i64::from(job.null_page) {
         return Verdict::Skip;
@@ -223,7 +225,7 @@ unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
         return Verdict::Bad;
     }
     let Some(page_rows) = times(job.tokens_per_row, job.page_slots) else { return Verdict::Bad };
-    let page_row = slot.checked_div(job.tokens_per_row).unwrap_or(0);
+    let page_row = quotient(slot, job.tokens_per_row).unwrap_or(0);
 
     let (block, block_row) = if job.flags & row_job::COMPACT == 0 {
         let (Some(of_page), Some(of_block)) =
@@ -231,7 +233,7 @@ unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
         else {
             return Verdict::Bad;
         };
-        let within = page_row.checked_div(job.map_rows).unwrap_or(0);
+        let within = quotient(page_row, job.map_rows).unwrap_or(0);
         // SAFETY: `page` is one of the group's, and `within` one of its `of_page` entries (2).
         let mapped: i32 = unsafe { read_at(maps, u64::from(job.map) + u64::from(page * of_page + within)) };
         if mapped == NONE {
@@ -239,7 +241,7 @@ unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
         }
         // Where a block has several entries, a negative one could name a block if it were not asked for here.
         let Ok(mapped) = u32::try_from(mapped) else { return Verdict::Bad };
-        let block = mapped.checked_div(of_block).unwrap_or(0);
+        let block = quotient(mapped, of_block).unwrap_or(0);
         (block, (mapped - block * of_block) * job.map_rows + (page_row - within * job.map_rows))
     } else if entry < job.block_rows {
         (0, entry)
@@ -258,7 +260,7 @@ unsafe fn judge(maps: u64, job: &RowJob, route: &Route, entry: u32) -> Verdict {
 /// How many times `part` makes up `whole`; `None` where it does not, or is 0.
 #[inline(always)]
 fn times(part: u32, whole: u32) -> Option<u32> {
-    let times = whole.checked_div(part)?;
+    let times = quotient(whole, part)?;
     (times != 0 && times * part == whole).then_some(times)
 }
 

@@ -3,6 +3,8 @@
 use pagelift_abi::Side;
 use pagelift_device::read_at;
 
+use crate::quotient::quotient;
+
 /// A block on its side, in one layer after the other: what its number alone decides is worked out once.
 #[derive(Clone, Copy)]
 pub(crate) struct Place {
@@ -22,7 +24,7 @@ impl Place {
     #[inline(always)]
     pub(crate) fn of(side: &Side, block: u32, layer: u32) -> Self {
         // A side has at least one block an extent, so that the division never fails.
-        let extent = block.checked_div(side.blocks_per_extent).unwrap_or(0);
+        let extent = quotient(block, side.blocks_per_extent).unwrap_or(0);
         let within = block - extent * side.blocks_per_extent;
         Self {
             // The planner sees to it that all bases of a geometry have an index of 32 bits.

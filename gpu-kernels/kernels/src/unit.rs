@@ -1,7 +1,7 @@
 //! The units of page jobs: which piece of which run a number stands for.
 //!
-//! The units of all jobs form one sequence, and warp `w` of `W` takes `w, w + W, …` of it. From the number of a unit
-//! follows all else:
+//! The units of all jobs form one sequence, of which each warp takes its [`Share`]. From the number of a unit follows all
+//! else:
 //!
 //! ```text
 //! unit ─ bisect units_before ─► job, unit of the job
@@ -12,7 +12,7 @@
 //! layer has a few.
 
 use pagelift_abi::{job as job_flags, BlockPair, PageJob, Route, SegmentPair, TableHeader};
-use pagelift_device::read_at;
+use pagelift_device::{read_at, warp, warps};
 
 /// The job that `unit` belongs to: the last whose units begin at or before it. Jobs without units share their
 /// `units_before` with the one that follows, and are passed over.
@@ -36,6 +36,37 @@ pub(crate) unsafe fn job_of(jobs: u64, from: u32, count: u32, unit: u32) -> u32 
         }
     }
     low
+}
+
+/// The units of the calling warp: one of each `warps()`, in their order.
+///
+/// Rounds are dealt forwards and backwards in turn. Large and small units alternate, and the number of warps is often a
+/// multiple of that pattern: dealt forwards alone, some warps would get large ones only, and end last.
+pub(crate) struct Share {
+    /// The warp's next unit.
+    unit: u32,
+    /// Whether that is in a round which is dealt backwards.
+    backwards: bool,
+}
+
+impl Share {
+    /// From the warp's first unit on.
+    #[inline(always)]
+    pub(crate) fn new() -> Self {
+        Self { unit: warp(), backwards: false }
+    }
+
+    /// The warp's next unit, if it is one of `units`.
+    #[inline(always)]
+    pub(crate) fn next(&mut self, units: u32) -> Option<u32> {
+        let unit = self.unit;
+        // To the end of the round, and as far from there.
+        let left = if self.backwards { warp() } else { warps() - 1 - warp() };
+        // There are fewer than 2³² units: past the last one this stays there.
+        self.unit = unit.saturating_add(2 * left + 1);
+        self.backwards = !self.backwards;
+        (unit < units).then_some(unit)
+    }
 }
 
 /// What a unit of a job stands for, but for its segment.

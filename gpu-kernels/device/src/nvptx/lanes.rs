@@ -8,10 +8,6 @@ use crate::{
     walk::{Rows, Walk},
 };
 
-/// Loads that a lane has in flight in [`copy_rows`]. With 768 threads eight get 0.74 of the link to host memory by one
-/// multiprocessor, and 0.90 by two (H200).
-const LOADS: u32 = 8;
-
 /// Writes a block out for each `$n`: the compiler leaves a loop with assembly in it as it is, and an array indexed in a loop
 /// lies in memory.
 macro_rules! unrolled {
@@ -81,23 +77,27 @@ unsafe fn copy<P: Piece>(source: Rows, destination: Rows, rows: u32, row_bytes: 
     while left > 0 {
         // All loads of a turn are issued before its first store waits for one. There is no separate loop for the last
         // turn, in which one load after the other would be waited for.
-        let mut pieces = [P::ZERO; LOADS as usize];
+        let mut pieces = [P::ZERO; 8];
         unrolled!(N in [0, 1, 2, 3, 4, 5, 6, 7], {
-            if left > N * P::ROUND {
+            if N < P::LOADS && left > N * P::ROUND {
                 // SAFETY: (1) a piece that begins before the end lies within a row, and is aligned, as all are multiples
                 // of its size (1); it may be read (2).
                 pieces[N as usize] = unsafe { P::load(from.address()) };
             }
-            from.advance();
+            if N < P::LOADS {
+                from.advance();
+            }
         });
         unrolled!(N in [0, 1, 2, 3, 4, 5, 6, 7], {
-            if left > N * P::ROUND {
+            if N < P::LOADS && left > N * P::ROUND {
                 // SAFETY: (1) as above; it may be written (2).
                 unsafe { pieces[N as usize].store(to.address()) };
             }
-            to.advance();
+            if N < P::LOADS {
+                to.advance();
+            }
         });
-        left = left.saturating_sub(LOADS * P::ROUND);
+        left = left.saturating_sub(P::LOADS * P::ROUND);
     }
 }
 
@@ -267,6 +267,9 @@ unsafe fn copy_row<P: Piece>(source: u64, destination: u64, bytes: u32) {
 pub(super) trait Piece: Copy {
     const BYTES: u32;
     const ZERO: Self;
+    /// Loads that a lane has in flight in [`copy_rows`]: eight at most. With 768 threads and pieces of 16 bytes, eight get
+    /// 0.74 of the link to host memory by one multiprocessor, and 0.90 by two (H200).
+    const LOADS: u32;
     /// What all lanes move with one access each.
     const ROUND: u32 = lanes_per_warp() * Self::BYTES;
 
@@ -287,6 +290,7 @@ pub(super) struct Quad(pub(super) u32, pub(super) u32, pub(super) u32, pub(super
 
 impl Piece for Quad {
     const BYTES: u32 = 16;
+    const LOADS: u32 = 8;
     const ZERO: Self = Self(0, 0, 0, 0);
 
     #[inline(always)]
@@ -327,6 +331,8 @@ macro_rules! scalar {
     ($type:ty, $bytes:literal, $zero:expr, $value:pat => $inner:expr, $wrap:expr, $class:ident, $suffix:literal) => {
         impl Piece for $type {
             const BYTES: u32 = $bytes;
+            // Rows of odd lengths are few: they need not be fast, and more code takes longer to load.
+            const LOADS: u32 = if $bytes < 4 { 2 } else { 8 };
             const ZERO: Self = $zero;
 
             #[inline(always)]
