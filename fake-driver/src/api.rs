@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::{NonNull, without_provenance_mut};
 
-use pagelift_abi::BLOCK_THREADS;
+use pagelift_device::BLOCK_THREADS;
 use pagelift_device::emulation::Shape;
 
 use crate::capture::RELAXED;

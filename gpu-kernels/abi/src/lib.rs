@@ -30,12 +30,6 @@ pub use table::{BlockPair, MapChange, NONE, PageJob, RowJob, TableHeader, flags,
 /// [`status::WRONG_VERSION`].
 pub const VERSION: u32 = 1;
 
-/// The most threads of a block, and as many as launches have: the kernels' PTX says so too, and a GPU refuses more.
-///
-/// A multiprocessor of 65,536 registers has 80 for each of so many threads. With the 64 that are left to each of 1,024,
-/// a lane cannot keep eight 16-byte loads in flight, without which a single multiprocessor does not use the link well.
-pub const BLOCK_THREADS: u32 = 768;
-
 /// Declares a table struct: `#[repr(C)]`, `Copy`, and on the host viewable as bytes.
 macro_rules! table_struct {
     ($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)* }) => {

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`thread`] | special registers | an index per OS thread |
 //! | [`copy_rows`], [`zero_rows`] | vector loads and stores, several in flight | pieces lane by lane, alignment asserted; or one `memcpy` a row |
-//! | [`RowPipeline`] | the same, a row's stores after the next one's loads | copies that happen as late as they may |
+//! | [`RowPipeline`] | `cp.async` into shared memory, and stores two rows later | copies that happen as late as they may |
 //! | [`each_word`] | vector loads, several in flight | the words lane by lane, alignment asserted |
 //! | [`add`], [`add_u64`], [`arrive_last`], [`store_release_system`] | scoped PTX atomics | `std` atomics |
 //!
@@ -46,10 +46,11 @@ pub use host::emulation;
 pub use kernel::Kernel;
 pub use memory::{read, read_at, write};
 pub use platform::{
-    lanes::{RowPipeline, copy_rows, zero_rows},
+    lanes::{copy_rows, zero_rows},
+    pipeline::RowPipeline,
     sync::{add, add_u64, arrive_last, store_release_system},
     thread,
     words::each_word,
 };
 pub use walk::Rows;
-pub use warp::{lane, lanes_per_warp, warp, warps};
+pub use warp::{BLOCK_THREADS, lane, lanes_per_warp, warp, warps};

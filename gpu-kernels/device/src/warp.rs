@@ -5,6 +5,12 @@
 pub use crate::platform::thread::lanes_per_warp;
 use crate::thread::{block_dim_x, block_idx_x, grid_dim_x, thread_idx_x};
 
+/// The most threads of a block, and as many as launches have: the kernels' PTX says so too, and a GPU refuses more.
+///
+/// A multiprocessor of 65,536 registers has 80 for each of so many threads. With the 64 that are left to each of 1,024,
+/// a lane cannot keep eight 16-byte loads in flight, without which a single multiprocessor does not use the link well.
+pub const BLOCK_THREADS: u32 = 768;
+
 /// Number of the calling thread within its warp.
 #[inline(always)]
 #[must_use]

@@ -52,7 +52,8 @@ use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 /// 1. All addresses in `args`, and in the tables they name, are valid as `pagelift_abi` describes them; the tables do
 ///    not change while the launch runs.
 /// 2. No destination of a job overlaps another one, or any source.
-/// 3. Launches with the same progress word run one after the other, each with blocks of whole warps.
+/// 3. Launches with the same progress word run one after the other, each with blocks of whole warps, on a GPU of at most
+///    [`pagelift_device::BLOCK_THREADS`] threads.
 #[kernel]
 pub unsafe fn pagelift_copy_pages(args: PagesArgs) {
     // SAFETY: (1, 2, 3) are ours.

@@ -24,7 +24,8 @@ use crate::side::Place;
 /// 1. Addresses and tables are as `pagelift_abi` describes them, and do not change while the launch runs; what is in
 ///    the slot mappings, counts, starts and maps may be anything.
 /// 2. Rows of different entries do not overlap at their destinations, nor any source.
-/// 3. Launches with the same progress word run one after the other, each with blocks of whole warps.
+/// 3. Launches with the same progress word run one after the other, each with blocks of whole warps, on a
+///    GPU of at most [`pagelift_device::BLOCK_THREADS`] threads.
 #[inline(always)]
 pub(crate) unsafe fn copy_rows(args: &RowsArgs) {
     // SAFETY: (1) is our 1 and 3.
@@ -142,7 +143,7 @@ unsafe fn copy_entry(
         // SAFETY: (1 of `read_at` and `address`) by (2) the route has this segment and this layer, and the verdict's page and
         // block are among those of its sides. (1 of `copy`) The width is the pair's for every row on both sides. (2, 3) Both
         // rows lie within their blocks, which may be read and written (3), and no other unit has this destination. (4) All
-        // lanes are here (3), and `copy_rows` finishes the pipeline.
+        // lanes are here (3), and `copy_rows` finishes the pipeline. (5) Blocks are no larger (3).
         unsafe {
             let pair: SegmentPair =
                 read_at(args.segments, u64::from(route.first_segment) + u64::from(segment));

@@ -21,7 +21,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pagelift_abi::BLOCK_THREADS;
+use pagelift_device::BLOCK_THREADS;
 use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
 use pagelift_planner::geometry::Memory;
 

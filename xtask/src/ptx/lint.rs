@@ -10,8 +10,12 @@ use super::text::{Kernel, Module};
 /// atomics lose their ordering; and the store that makes the completion visible to the host.
 const HELD: &[(&str, &[&str])] = &[
     (
-        "pagelift_copy_",
+        "pagelift_copy_pages",
         &["ld.global.L1::no_allocate.v4.u32", "st.global.v4.u32", "atom.acq_rel.", "st.release.sys."],
+    ),
+    (
+        "pagelift_copy_rows",
+        &["cp.async.cg.shared.global", "st.global.v4.u32", "atom.acq_rel.", "st.release.sys."],
     ),
     (
         "pagelift_digest",
@@ -120,7 +124,7 @@ mod tests {
 
     /// A sound module of one kernel.
     fn sound() -> String {
-        ".version 7.4\n.target sm_80\n.visible .entry pagelift_copy_a(\n\t.param .b64 pagelift_copy_a_param_0\n)\n\
+        ".version 7.4\n.target sm_80\n.visible .entry pagelift_copy_pages(\n\t.param .b64 pagelift_copy_pages_param_0\n)\n\
          .maxntid 768, 1, 1\n{\n\t.loc\t1 1 1\n\
          \tld.global.L1::no_allocate.v4.u32 {%r1,%r2,%r3,%r4}, [%rd1];\n\
          \tst.global.v4.u32 [%rd2], {%r1,%r2,%r3,%r4};\n\tbar.warp.sync -1;\n\
@@ -137,7 +141,7 @@ mod tests {
 
     #[test]
     fn sound_modules_pass() {
-        assert_eq!(check(&sound(), "pagelift_copy_a"), Vec::<String>::new());
+        assert_eq!(check(&sound(), "pagelift_copy_pages"), Vec::<String>::new());
     }
 
     #[test]
@@ -145,8 +149,8 @@ mod tests {
         let faults = [
             (".target sm_80", ".target sm_90", ".target is"),
             (".version 7.4", ".version 7.0", ".version is"),
-            (".entry pagelift_copy_a(", ".entry other(", "no entry pagelift_copy_a"),
-            (".entry pagelift_copy_a(", ".entry other(", "entry other is no"),
+            (".entry pagelift_copy_pages(", ".entry other(", "no entry pagelift_copy_pages"),
+            (".entry pagelift_copy_pages(", ".entry other(", "entry other is no"),
             (".version 7.4", ".version 7.4\n.func helper()", "function helper"),
             ("\tret;", "\t.local .align 8 .b8 \t__local_depot0[16];\n\tret;", "local memory"),
             ("\tret;", "\tmov.b64 \t%SPL, __local_depot0;\n\tret;", "local memory"),
@@ -168,7 +172,7 @@ mod tests {
         for (sound_part, fault, finding) in faults {
             let text = sound();
             assert!(text.contains(sound_part), "{sound_part} is not in the sound module");
-            let found = check(&text.replace(sound_part, fault), "pagelift_copy_a");
+            let found = check(&text.replace(sound_part, fault), "pagelift_copy_pages");
             assert!(found.iter().any(|line| line.contains(finding)), "{fault}: {found:?}");
         }
     }
@@ -176,7 +180,7 @@ mod tests {
     #[test]
     fn a_digest_without_its_sums_is_found() {
         let digest =
-            sound().replace("pagelift_copy_a", "pagelift_digest").replace("st.global.v4", "st.global.v2");
+            sound().replace("pagelift_copy_pages", "pagelift_digest").replace("st.global.v4", "st.global.v2");
         let found = check(&digest, "pagelift_digest");
         assert_eq!(found, ["pagelift_digest: has no red.relaxed.gpu.global.add.u64"]);
         let sums = digest.replace("\tret;", "\tred.relaxed.gpu.global.add.u64 [%rd1], %rd2;\n\tret;");
@@ -186,6 +190,6 @@ mod tests {
     #[test]
     fn without_line_information_there_is_no_profiling() {
         let text = sound().lines().filter(|line| !line.contains(".file")).collect::<Vec<_>>().join("\n");
-        assert!(check(&text, "pagelift_copy_a").iter().any(|line| line.contains("no .file")));
+        assert!(check(&text, "pagelift_copy_pages").iter().any(|line| line.contains("no .file")));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pagelift_abi::BLOCK_THREADS;
+use pagelift_device::BLOCK_THREADS;
 
 /// The target triple of rustc's NVPTX backend.
 pub const TRIPLE: &str = "nvptx64-nvidia-cuda";

@@ -6,6 +6,7 @@
 
 pub mod emulation;
 pub(crate) mod lanes;
+pub(crate) mod pipeline;
 pub(crate) mod sync;
 pub mod thread;
 pub(crate) mod words;

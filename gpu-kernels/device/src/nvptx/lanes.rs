@@ -19,6 +19,8 @@ macro_rules! unrolled {
     };
 }
 
+pub(super) use unrolled;
+
 /// Copies rows to rows.
 ///
 /// # Safety
@@ -117,149 +119,6 @@ unsafe fn zero<P: Piece>(destination: Rows, rows: u32, row_bytes: u32) {
         unsafe { P::ZERO.store(to.address()) };
         to.advance();
         left = left.saturating_sub(P::ROUND);
-    }
-}
-
-/// Rounds of the lanes that one row has in flight in a [`RowPipeline`]: 1 KB.
-const ROUNDS: u32 = 2;
-
-/// Copies rows one after the other, for as long as it is not known beforehand where the next one lies: the loads of two rows
-/// are in flight while a third one is looked up, and what was begun last is written by [`Self::finish`]. Rows of narrower
-/// accesses than 16 bytes are waited for.
-pub struct RowPipeline {
-    even: InFlight,
-    odd: InFlight,
-    /// Whose turn it is.
-    turn: bool,
-}
-
-/// The calling lane's share of what was loaded and is not stored yet.
-struct InFlight {
-    pieces: [Quad; ROUNDS as usize],
-    /// Where its first piece goes.
-    destination: u64,
-    /// Bytes from there to the end.
-    left: u32,
-}
-
-impl RowPipeline {
-    /// An empty pipeline for the calling lane.
-    #[inline(always)]
-    #[must_use]
-    pub fn new() -> Self {
-        Self { even: InFlight::NOTHING, odd: InFlight::NOTHING, turn: false }
-    }
-
-    /// Begins to copy `bytes` bytes.
-    ///
-    /// # Safety
-    ///
-    /// 1. `width` is 16, 8, 4, 2 or 1, and addresses and `bytes` are multiples of it.
-    /// 2. `bytes` bytes at `source` may be read, and nobody writes them before the launch has ended.
-    /// 3. `bytes` bytes at `destination` may be written, and nobody else touches them before the launch has ended.
-    /// 4. All lanes of the warp make this call, with the same arguments, and [`Self::finish`] in the end.
-    #[inline(always)]
-    pub unsafe fn copy(&mut self, source: u64, destination: u64, bytes: u32, width: u32) {
-        // SAFETY: (1) is our 1; (2) is our 2 and 3.
-        unsafe {
-            match width {
-                16 => {}
-                8 => return copy_row::<u64>(source, destination, bytes),
-                4 => return copy_row::<u32>(source, destination, bytes),
-                2 => return copy_row::<u16>(source, destination, bytes),
-                _ => return copy_row::<Byte>(source, destination, bytes),
-            }
-        }
-        // All lanes go round alike, or their turns would differ.
-        let mut done = 0;
-        while done < bytes {
-            let at = done + lane() * Quad::BYTES;
-            let left = bytes.saturating_sub(at);
-            let (source, destination) = (source + u64::from(at), destination + u64::from(at));
-            // Each branch has registers of its own: to move a value that is being loaded is to wait for it.
-            //
-            // SAFETY: (1) is our 1, and (2) our 2 and 3, from this lane's piece on.
-            unsafe {
-                if self.turn {
-                    self.odd.next(source, destination, left);
-                } else {
-                    self.even.next(source, destination, left);
-                }
-            }
-            self.turn = !self.turn;
-            done += ROUNDS * Quad::ROUND;
-        }
-    }
-
-    /// Writes what is still in flight.
-    #[inline(always)]
-    pub fn finish(mut self) {
-        // SAFETY: (1, 2) there is nothing to load.
-        unsafe {
-            self.even.next(0, 0, 0);
-            self.odd.next(0, 0, 0);
-        }
-    }
-}
-
-impl InFlight {
-    const NOTHING: Self = Self { pieces: [Quad::ZERO; ROUNDS as usize], destination: 0, left: 0 };
-
-    /// Stores what was loaded, and begins to load the first [`ROUNDS`] pieces of a run.
-    ///
-    /// # Safety
-    ///
-    /// 1. `source` and `destination` are multiples of 16, and so is `left`.
-    /// 2. Of `left` bytes every 32nd piece, the first one included, may be read at `source` and written at `destination`; until
-    ///    they are stored nobody else writes either.
-    #[inline(always)]
-    unsafe fn next(&mut self, source: u64, destination: u64, left: u32) {
-        unrolled!(N in [0, 1], {
-            if self.left > N * Quad::ROUND {
-                // SAFETY: (1) as the load of this piece, which had our conditions; it may be written (2).
-                unsafe { self.pieces[N as usize].store(self.destination + u64::from(N * Quad::ROUND)) };
-            }
-        });
-        unrolled!(N in [0, 1], {
-            if left > N * Quad::ROUND {
-                // SAFETY: (1) a piece that begins before the end lies within the run, and is aligned, as all are multiples
-                // of its size (1); it may be read (2).
-                self.pieces[N as usize] = unsafe { Quad::load(source + u64::from(N * Quad::ROUND)) };
-            }
-        });
-        (self.destination, self.left) = (destination, left);
-    }
-}
-
-/// The calling lane's share of one row in pieces of `P`.
-///
-/// # Safety
-///
-/// 1. `source`, `destination` and `bytes` are multiples of `P`'s size.
-/// 2. `bytes` bytes may be read at `source` and written at `destination`, and nobody else writes either.
-#[inline(always)]
-unsafe fn copy_row<P: Piece>(source: u64, destination: u64, bytes: u32) {
-    let first = lane() * P::BYTES;
-    let (mut source, mut destination) = (source + u64::from(first), destination + u64::from(first));
-    let mut left = bytes.saturating_sub(first);
-    while left > 0 {
-        let mut pieces = [P::ZERO; ROUNDS as usize];
-        unrolled!(N in [0, 1], {
-            if left > N * P::ROUND {
-                // SAFETY: (1) a piece that begins before the end lies within the row, and is aligned, as all are multiples
-                // of its size (1); it may be read (2).
-                pieces[N as usize] = unsafe { P::load(source + u64::from(N * P::ROUND)) };
-            }
-        });
-        unrolled!(N in [0, 1], {
-            if left > N * P::ROUND {
-                // SAFETY: (1) as above; it may be written (2).
-                unsafe { pieces[N as usize].store(destination + u64::from(N * P::ROUND)) };
-            }
-        });
-        source += u64::from(ROUNDS * P::ROUND);
-        destination += u64::from(ROUNDS * P::ROUND);
-        left = left.saturating_sub(ROUNDS * P::ROUND);
     }
 }
 

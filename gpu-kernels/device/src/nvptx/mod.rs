@@ -4,6 +4,7 @@
 //! operation goes through its LLVM intrinsic. No block is `pure`: LLVM would be free to merge or move it.
 
 pub(crate) mod lanes;
+pub(crate) mod pipeline;
 pub(crate) mod sync;
 pub mod thread;
 pub(crate) mod words;
