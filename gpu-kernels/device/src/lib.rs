@@ -9,7 +9,7 @@
 //! | [`copy_rows`], [`zero_rows`] | vector loads and stores, several in flight | pieces lane by lane, alignment asserted; or one `memcpy` a row |
 //! | [`RowPipeline`] | `cp.async` into shared memory, and stores two rows later | copies that happen as late as they may |
 //! | [`each_word`] | vector loads, several in flight | the words lane by lane, alignment asserted |
-//! | [`add`], [`add_u64`], [`arrive_last`], [`store_release_system`] | scoped PTX atomics | `std` atomics |
+//! | [`add`], [`add_u64`], [`arrive_last`], [`load_u64`], [`store_u64`], [`store_release_system`] | scoped PTX atomics | `std` atomics |
 //!
 //! # The warp is the worker, and nothing blocks
 //!
@@ -48,7 +48,7 @@ pub use memory::{read, read_at, write};
 pub use platform::{
     lanes::{copy_rows, zero_rows},
     pipeline::RowPipeline,
-    sync::{add, add_u64, arrive_last, store_release_system},
+    sync::{add, add_u64, arrive_last, load_u64, store_release_system, store_u64},
     thread,
     words::each_word,
 };

@@ -72,11 +72,10 @@ pub(crate) unsafe fn digest(args: &DigestArgs) {
     let mut tally = Tally::default();
 
     let jobs = args.table + size_of::<TableHeader>() as u64;
-    let units = if header.jobs == 0 { 0 } else { header.units };
     // The calling lane's part of the digest of job `at`: added when the job changes, and not with each unit.
     let (mut at, mut sum) = (0, 0);
     let mut share = Share::new();
-    while let Some(unit) = share.next(units) {
+    while let Some(unit) = share.next(header.units) {
         // SAFETY: (1) the table has `header.jobs` jobs, one at least, and `at` is one whose units begin at or before
         // `unit`. (2, 3) are our 1 and 2. The job before has a sum (1).
         unsafe {

@@ -6,6 +6,9 @@
 //! [`finish`], and it is written only after all have arrived: so all warps of a launch decide alike, however late one
 //! of them begins. The next launch is ordered after this one by its stream, and sees it.
 //!
+//! A table without jobs is answered by warp 0 alone, at once: whether another warp sees the word before or after, it has
+//! nothing to do.
+//!
 //! # Done means visible
 //!
 //! The host takes a ticket for done when it reads it in the [`Completion`], and then reads what was copied, or gives
@@ -17,7 +20,7 @@
 //!    writes of every warp.
 
 use pagelift_abi::{flags, status, Completion, Progress, TableHeader, VERSION};
-use pagelift_device::{add, arrive_last, lane, read, store_release_system, write};
+use pagelift_device::{add, arrive_last, lane, load_u64, read, store_release_system, store_u64, warp, write};
 
 /// Address of a field of a table struct at an address.
 macro_rules! field {
@@ -37,26 +40,32 @@ pub(crate) struct Tally {
     pub(crate) skipped: u32,
 }
 
-/// The header of a table that is to be carried out, or `None` where the launch has nothing to do. Of a table of another
-/// version nothing but the ticket is heeded: it has no jobs.
+/// The header of a table with jobs that are to be carried out, or `None` where the launch has nothing more to do. Of a table
+/// of another version nothing but the ticket is heeded: it has no jobs.
 ///
 /// # Safety
 ///
 /// 1. `table` and `progress` are addresses of a [`TableHeader`] and a [`Progress`], as [`finish`] asks for.
 #[inline(always)]
 pub(crate) unsafe fn begin(table: u64, progress: u64) -> Option<TableHeader> {
-    // SAFETY: (1) is ours; while the launch runs the table does not change, and the last ticket only changes after
-    // the calling thread has arrived.
+    // SAFETY: (1) is ours; while the launch runs the table does not change. (1) The last ticket is touched atomically.
     let (mut header, done) =
-        unsafe { (read::<TableHeader>(table), read::<u64>(field!(progress, Progress, done))) };
+        unsafe { (read::<TableHeader>(table), load_u64(field!(progress, Progress, done))) };
     let again = header.ticket == done && header.flags & flags::REPEAT == 0;
     if header.ticket == 0 || again {
         return None;
     }
     if header.version != VERSION {
-        (header.jobs, header.units) = (0, 0);
+        header.jobs = 0;
     }
-    Some(header)
+    if header.jobs > 0 {
+        return Some(header);
+    }
+    if warp() == 0 && lane() == 0 {
+        // SAFETY: (1) is ours; (2) other threads touch neither, and this one gets here once.
+        unsafe { answer(&header, progress, &Progress::default()) };
+    }
+    None
 }
 
 /// Ends the calling warp's part; the last warp answers the host.
@@ -80,16 +89,28 @@ pub(crate) unsafe fn finish(table: u64, progress: u64, tally: &Tally) {
     if unsafe { !arrive_last(field!(progress, Progress, arrived)) } {
         return;
     }
-    // SAFETY: all other threads have arrived and touch nothing any more, so that this one may read and reset the
-    // counters (their sums are complete: they were added before arriving), and write the completion, whose ticket the
-    // host only reads atomically. The header is read again: kept from the beginning it would cost registers everywhere.
-    unsafe {
-        let header: TableHeader = read(table);
-        let totals: Progress = read(progress);
-        write(progress, Progress { done: header.ticket, ..Progress::default() });
+    // SAFETY: all other threads have arrived and touch nothing any more, so that this one may read and reset the counters:
+    // their sums are complete, as they were added before arriving. (1) is ours, and (2) follows. The header is read again:
+    // kept from the beginning it would cost registers everywhere.
+    unsafe { answer(&read(table), progress, &read(progress)) };
+}
 
-        let completion = header.completion;
-        let done = if header.version == VERSION { status::DONE } else { status::WRONG_VERSION };
+/// Notes that a table was carried out, and tells the host.
+///
+/// # Safety
+///
+/// 1. `header` is that of the launch's table, and `progress` the address of its [`Progress`].
+/// 2. No other thread touches either or the completion from here on, but to load [`Progress::done`].
+#[inline(always)]
+unsafe fn answer(header: &TableHeader, progress: u64, totals: &Progress) {
+    let completion = header.completion;
+    let done = if header.version == VERSION { status::DONE } else { status::WRONG_VERSION };
+    // SAFETY: (1, 2) are ours; the host reads the completion's ticket atomically, and the rest after that.
+    unsafe {
+        write(field!(progress, Progress, bad), 0_u32);
+        write(field!(progress, Progress, rows), 0_u32);
+        write(field!(progress, Progress, skipped), 0_u32);
+        store_u64(field!(progress, Progress, done), header.ticket);
         write(field!(completion, Completion, status), done);
         write(field!(completion, Completion, bad), totals.bad);
         write(field!(completion, Completion, rows), totals.rows);

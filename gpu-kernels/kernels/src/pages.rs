@@ -23,10 +23,9 @@ pub(crate) unsafe fn copy_pages(args: &PagesArgs) {
     let mut tally = Tally::default();
 
     let jobs = args.table + size_of::<TableHeader>() as u64;
-    let units = if header.jobs == 0 { 0 } else { header.units };
     let mut at = 0;
     let mut share = Share::new();
-    while let Some(unit) = share.next(units) {
+    while let Some(unit) = share.next(header.units) {
         // SAFETY: (1) the table has `header.jobs` jobs, one at least, and `at` is one whose units begin at or before
         // `unit`. (2, 3) are our 1 and 2; all lanes of the warp are at this unit.
         unsafe {

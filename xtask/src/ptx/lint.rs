@@ -15,7 +15,7 @@ const HELD: &[(&str, &[&str])] = &[
     ),
     (
         "pagelift_copy_rows",
-        &["cp.async.cg.shared.global", "st.global.v4.u32", "atom.acq_rel.", "st.release.sys."],
+        &["cp.async.ca.shared.global", "st.global.v4.u32", "atom.acq_rel.", "st.release.sys."],
     ),
     (
         "pagelift_digest",

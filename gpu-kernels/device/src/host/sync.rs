@@ -26,6 +26,28 @@ pub unsafe fn add_u64(sum: u64, n: u64) {
     unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(sum as usize)) }.fetch_add(n, Ordering::Relaxed);
 }
 
+/// The word at `address`, relaxed.
+///
+/// # Safety
+///
+/// 1. A `u64` lies at `address`, aligned, and is only touched atomically while the launch runs.
+#[must_use]
+pub unsafe fn load_u64(address: u64) -> u64 {
+    // SAFETY: (1) is what an atomic at an address asks for.
+    unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(address as usize)) }.load(Ordering::Relaxed)
+}
+
+/// Stores `value` at `address`, relaxed.
+///
+/// # Safety
+///
+/// 1. A `u64` lies at `address`, aligned, and is only touched atomically while the launch runs.
+pub unsafe fn store_u64(address: u64, value: u64) {
+    // SAFETY: (1) is what an atomic at an address asks for.
+    unsafe { AtomicU64::from_ptr(with_exposed_provenance_mut(address as usize)) }
+        .store(value, Ordering::Relaxed);
+}
+
 /// Counts the calling thread as finished, and says whether it was the last one of the launch. Never waits for another
 /// thread. The counter returns to 0 by itself.
 ///

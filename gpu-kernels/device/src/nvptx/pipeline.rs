@@ -155,7 +155,7 @@ unsafe fn fetch(source: u64, slot: u32) {
     // SAFETY: (1, 2) are what the instruction asks for.
     unsafe {
         asm!(
-            "cp.async.cg.shared.global [{}], [{}], 16;",
+            "cp.async.ca.shared.global [{}], [{}], 16;",
             in(reg32) slot,
             in(reg64) source,
             options(nostack),

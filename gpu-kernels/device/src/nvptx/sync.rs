@@ -37,6 +37,35 @@ pub unsafe fn add_u64(sum: u64, n: u64) {
     }
 }
 
+/// The word at `address`: relaxed, at gpu scope.
+///
+/// # Safety
+///
+/// 1. A `u64` lies at `address`, aligned, in device memory, and is only touched atomically while the launch runs.
+#[inline(always)]
+#[must_use]
+pub unsafe fn load_u64(address: u64) -> u64 {
+    let value;
+    // SAFETY: (1) is what the instruction asks for.
+    unsafe {
+        asm!("ld.relaxed.gpu.global.u64 {}, [{}];", out(reg64) value, in(reg64) address, options(nostack));
+    }
+    value
+}
+
+/// Stores `value` at `address`: relaxed, at gpu scope.
+///
+/// # Safety
+///
+/// 1. The condition of [`load_u64`].
+#[inline(always)]
+pub unsafe fn store_u64(address: u64, value: u64) {
+    // SAFETY: (1) is what the instruction asks for.
+    unsafe {
+        asm!("st.relaxed.gpu.global.u64 [{}], {};", in(reg64) address, in(reg64) value, options(nostack));
+    }
+}
+
 /// Counts the calling warp as finished, and says whether it was the last one of the launch. Never waits for another
 /// warp. The counter returns to 0 by itself.
 ///
