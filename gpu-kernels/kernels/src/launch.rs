@@ -14,7 +14,7 @@
 //! The host takes a ticket for done when it reads it in the [`Completion`], and then reads what was copied, or gives
 //! endpoints away. What carries the order there, one link after the other:
 //!
-//! 1. each lane's writes come before its warp's arrival ([`arrive_last`]: a warp-level barrier, then a fence);
+//! 1. each lane's writes come before its warp's arrival ([`arrive_last`]: a warp-level barrier, then a release);
 //! 2. the arrivals form one chain of acquire-release operations, so that the last one comes after all;
 //! 3. the last warp's ticket is stored with release at system scope, which is cumulative: who acquires it sees the
 //!    writes of every warp.
