@@ -1,21 +1,26 @@
 //! What a GPU does besides: launches that return before they have run, streams, graphs that are recorded once.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use pagelift::Error;
 use pagelift::backends::{Backend, CaptureMode, Cpu, Cuda, CudaGraph, CudaStream};
 use pagelift::error::{BackendError, MemoryError};
-use pagelift::geometry::Memory;
-use pagelift::id::Ticket;
+use pagelift::geometry::{GeometryBuilder, GroupSpec, Landing, Memory, Paged, PagedLift, PoolSpec, SideSpec};
+use pagelift::id::{HostBlockId, PageId, Ticket};
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
+use pagelift::layout::PagedLayout;
 use pagelift::memory::Registry;
-use pagelift::plan::RestorePlan;
+use pagelift::plan::{PlanCapacity, RestorePlan, WriteBackPlan};
 
 use crate::device::{Device, on_devices};
 use crate::image::Image;
 use crate::restore::{Prompt, ROOM};
 use crate::rng::Rng;
 use crate::world::World;
+
+/// Bytes of a row of [`a_ticket_that_is_polled_shows_every_byte`].
+const ROW: u32 = 4096;
 
 const DONE: TicketState = TicketState::Done(Report { bad: 0, rows: 0, skipped: 0 });
 
@@ -233,6 +238,60 @@ fn an_engines_own_host_memory_is_registered_where_it_lies(device: &Device) {
     memory.release(id).unwrap();
     drop(memory);
     assert_eq!(own[0], 7);
+}
+
+/// Nobody waits for a stream here: the host sees a ticket, and with it all that any multiprocessor wrote before. A driver in
+/// software runs nothing until it is waited for, so this is of GPUs alone.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn on_a_gpu_a_ticket_that_is_polled_shows_every_byte() {
+    Device::real(|device| {
+        let (gpu, blocks) = (&device.gpu, 64_u32);
+        let layout = PagedLayout::builder(64).segment("row", ROW).build().unwrap();
+        let bytes = layout.page_bytes().get() * u64::from(blocks);
+        let mut own = vec![0_u64; bytes as usize / 8];
+        let start = own.as_mut_ptr();
+        let mut memory = Registry::new();
+        // SAFETY: (1) the vector outlives the registry, and (2) is only read, when a ticket has said that it is written.
+        let buffer = unsafe { gpu.register(start.cast(), bytes as usize) }.unwrap();
+        let host = memory.adopt(Memory::Host, buffer).unwrap();
+        let device = memory.allocate(gpu, Memory::Device, bytes).unwrap();
+        let mut builder = GeometryBuilder::new();
+        let mut side = |name, place, id| {
+            let region = memory.region(id).unwrap();
+            let pool = builder.pool(PoolSpec::new(name, place, blocks, &[region])).unwrap();
+            let page = layout.page_bytes().get();
+            Some(SideSpec::packed(pool, &[region.address()], &[0], page, layout.clone()))
+        };
+        let (host, slab) = (side("host", Memory::Host, host), side("slab", Memory::Device, device));
+        let (landing, lift) = (Landing::Host, PagedLift::All);
+        let spec = GroupSpec { name: "main".into(), layers: 1, landing, lift, host, device: slab };
+        let main = builder.group::<Paged>(spec).unwrap();
+        let mut plan =
+            WriteBackPlan::new(Arc::new(builder.build().unwrap()), PlanCapacity::default()).unwrap();
+        let workers = NonZeroU32::new(gpu.multiprocessors());
+        let options = LauncherOptions { workers, ..LauncherOptions::default() };
+        let mut launcher = Launcher::bind(Arc::clone(gpu), &memory, &mut plan, options).unwrap();
+        for round in 1_u64..=100 {
+            memory.write(device, 0, &round.to_ne_bytes().repeat(bytes as usize / 8)).unwrap();
+            plan.clear();
+            for block in 0..blocks {
+                plan.spill(main, &[PageId::new(block)], &[HostBlockId::new(blocks - 1 - block)]).unwrap();
+            }
+            let ticket = launcher.stage(&memory, &mut plan).unwrap();
+            launcher.launch(&mut memory).unwrap();
+            while launcher.state(ticket) == TicketState::Pending {
+                std::hint::spin_loop();
+            }
+            assert_eq!(launcher.state(ticket), DONE);
+            // SAFETY: the vector has so many words, and what wrote them is done.
+            let seen = (0..own.len()).all(|at| unsafe { start.add(at).read_volatile() } == round);
+            assert!(seen, "round {round}");
+        }
+        drop(launcher);
+        drop(memory);
+        assert!(own.iter().all(|word| *word == 100));
+    });
 }
 
 fn an_engines_own_device_memory_is_adopted_and_not_freed(device: &Device) {
