@@ -183,15 +183,21 @@ impl Registry {
         }
     }
 
-    /// Waits for launches, where there may be any.
+    /// Waits for launches, where there may be any: for all of them, and for those of other GPUs too where some have failed.
     fn finish(&self) -> Result<(), BackendError> {
-        self.in_flight.iter().try_for_each(|launches| launches.finish())
+        let mut finished = Ok(());
+        for launches in &self.in_flight {
+            finished = finished.and(launches.finish());
+        }
+        finished
     }
 
     /// Waits for launches, and says whether there may be any that cannot be waited for now. Where waiting fails for another
     /// reason they have failed, and touch nothing any more.
     fn is_in_use(&self) -> bool {
-        matches!(self.finish(), Err(BackendError::WaitsForCapture))
+        let waits =
+            |launches: &Arc<dyn Finish>| matches!(launches.finish(), Err(BackendError::WaitsForCapture));
+        self.in_flight.iter().fold(false, |used, launches| used | waits(launches))
     }
 
     /// Refuses a geometry whose pools are not all registered.

@@ -251,6 +251,8 @@ impl<B: Backend> Bound<B> {
         self.check_launch(memory)?;
         let work = Work { way: P::WAY, pieces: P::PIECES, bytes: self.bytes };
         let workers = workers.or_else(|| self.backend.suited(work));
+        // The registry hears of it first: a call that fails may have launched all the same.
+        self.note_launch(stream, memory);
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
         // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
@@ -258,7 +260,6 @@ impl<B: Backend> Bound<B> {
         // see to it that no two workers write it at once. (3) Launches of this progress word come through `&mut self`,
         // one after the other.
         unsafe { self.backend.launch(stream, workers, P::kernel(self.addresses)) }?;
-        self.note_launch(stream, memory);
         Ok(())
     }
 

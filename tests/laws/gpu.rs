@@ -28,6 +28,7 @@ on_devices! {
     graphs_recorded_once_carry_out_whatever_is_staged,
     the_host_may_be_two_steps_ahead,
     a_capturing_stream_takes_no_stage_and_no_launch,
+    a_replay_is_no_part_of_a_capture,
     memory_is_read_after_launches_have_finished,
     a_launcher_waits_before_it_goes,
     an_engines_stream_may_be_adopted_in_every_step,
@@ -166,6 +167,21 @@ fn a_capturing_stream_takes_no_stage_and_no_launch(device: &Device) {
     it.launcher.launch(&mut it.world.memory).unwrap();
     gpu.synchronize().unwrap();
     assert_eq!(it.launcher.state(ticket), DONE);
+}
+
+fn a_replay_is_no_part_of_a_capture(device: &Device) {
+    let gpu = &*device.gpu;
+    let mut world = World::random(&mut Rng(17), 2, &device.gpu);
+    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let launcher = Launcher::bind(gpu, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
+    let mut replay = gpu.record(launcher, &mut world.memory).unwrap();
+    // That graph would outlive the launcher's tables.
+    let body = || Ok(replay.replay(&mut world.memory));
+    let refused = gpu.capture(&gpu.stream(), CaptureMode::Relaxed, body).unwrap().1;
+    let error = refused.unwrap_err();
+    assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
+    replay.replay(&mut world.memory).unwrap();
+    replay.wait().unwrap();
 }
 
 fn memory_is_read_after_launches_have_finished(device: &Device) {

@@ -151,7 +151,7 @@ impl Cuda {
         to: (RegionId, u64),
         bytes: u64,
     ) -> Result<(), Error> {
-        if stream.is_capturing()? {
+        if Backend::is_capturing(self, stream)? {
             return Err(BackendError::Capturing { what: "a copy" }.into());
         }
         let [from, to] = [from, to].map(|(region, at)| memory.part(region, at, bytes, Backend::reach(self)));
@@ -182,7 +182,7 @@ impl CopyEngine<'_> {
         plan: &PagePlan<D>,
         calls: CopyCalls,
     ) -> Result<CudaEvent, Error> {
-        if self.stream.is_capturing()? {
+        if Backend::is_capturing(self.gpu, &self.stream)? {
             return Err(BackendError::Capturing { what: "a plan of copies" }.into());
         }
         let done = self.gpu.event()?;
@@ -208,7 +208,7 @@ impl CopyEngine<'_> {
         plan: &PagePlan<D>,
         calls: CopyCalls,
     ) -> Result<(), Error> {
-        if !self.stream.is_capturing()? {
+        if !Backend::is_capturing(self.gpu, &self.stream)? {
             return Err(BackendError::NotCapturing.into());
         }
         if calls == CopyCalls::Batch {
@@ -292,8 +292,11 @@ impl CopyGraph {
     /// Copies the plan once more, after what is on the stream that it was recorded from. It returns before that has finished.
     ///
     /// # Errors
-    /// Where a pool is not registered any more, and those of the driver.
+    /// Where a pool is not registered any more or the stream is being captured, and those of the driver.
     pub fn replay(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        if self.stream.is_capturing()? {
+            return Err(BackendError::Capturing { what: "a replay" }.into());
+        }
         if self.checked.registry != memory.stamp() {
             self.checked = Checked::new(memory, &self.checked.geometry, self.reach)?;
         }

@@ -2,7 +2,7 @@
 
 use super::{CaptureMode, Cuda, CudaGraph};
 use crate::backends::Launchable;
-use crate::error::Error;
+use crate::error::{BackendError, Error};
 use crate::id::Ticket;
 use crate::launcher::{Launcher, TicketState};
 use crate::memory::Registry;
@@ -66,8 +66,12 @@ impl<P: Launchable> CudaReplay<'_, P> {
     /// Runs the graph once, after what is on the launcher's stream. It returns before that has finished.
     ///
     /// # Errors
-    /// As [`Launcher::launch`]. Nothing ran then.
+    /// As [`Launcher::launch`]; where the stream is being captured, too: that graph would not know of this one's end. Nothing
+    /// ran then.
     pub fn replay(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        if self.launcher.stream().is_capturing()? {
+            return Err(BackendError::Capturing { what: "a replay" }.into());
+        }
         self.launcher.replays(memory)?;
         Ok(self.graph.replay(self.launcher.stream())?)
     }

@@ -25,6 +25,8 @@ const SUMS: usize = 112;
 /// ```
 #[derive(Debug)]
 pub struct StandIn {
+    /// It has the function's module, and would take it along.
+    context: Arc<Context>,
     function: Handle,
 }
 
@@ -34,7 +36,8 @@ impl Cuda {
     /// # Errors
     /// Those of the driver.
     pub fn stand_in(&self) -> Result<StandIn, Error> {
-        Ok(StandIn { function: load(self.context(), &busy(), "pagelift_busy")? })
+        let context = Arc::clone(self.context());
+        Ok(StandIn { function: load(&context, &busy(), "pagelift_busy")?, context })
     }
 
     /// A graph of one kernel that does nothing. What a replay of it takes, a replay of any kernel takes too: launches are
@@ -61,7 +64,7 @@ impl StandIn {
     /// multiplications with additions, one after the other in as many sums. It may be captured.
     ///
     /// # Errors
-    /// Those of the driver, where there are no blocks or more than 512 threads.
+    /// Where the stream is another GPU's, and those of the driver, where there are no blocks or more than 512 threads.
     pub fn enqueue(
         &self,
         stream: &CudaStream,
@@ -69,6 +72,10 @@ impl StandIn {
         threads: u32,
         rounds: u32,
     ) -> Result<(), BackendError> {
+        let [expected, found] = [&self.context, stream.context()].map(|context| context.facts().ordinal);
+        if expected != found {
+            return Err(BackendError::OtherGpu { expected, found });
+        }
         // Sums stay between 0 and 112, whatever the number of rounds.
         let (mut rounds, mut factor, mut more) = (rounds, 0.5_f32, 1.0_f32);
         let mut arguments = [
