@@ -159,6 +159,9 @@ impl Pinned {
     }
 }
 
+/// Mappings that a driver may still have, for as long as the process runs.
+static KEPT: Mutex<Vec<Arc<Mapping>>> = Mutex::new(Vec::new());
+
 impl Drop for Pinned {
     fn drop(&mut self) {
         if !self.ours {
@@ -168,7 +171,8 @@ impl Drop for Pinned {
         let undone = unsafe { self.registrar.unregister(self.start) };
         if undone.is_err() {
             // A lost context, or a driver that has gone before us: it may still have the pages, so they stay mapped.
-            std::mem::forget(self.mapping.take());
+            let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(self.mapping.take());
         }
     }
 }
