@@ -163,6 +163,16 @@ const STATE: &str = "cuStreamIsCapturing";
 const UPLOAD: &str = "cuMemcpyHtoDAsync_v2";
 const LAUNCH: &str = "cuLaunchKernel";
 
+/// A machine whose engine the thread has entered, and a small world with pages to lift on its GPU.
+fn entered() -> (Machine, Engine, Arc<Cuda>, Small, Pages) {
+    let (machine, engine) = machine();
+    engine.enter();
+    let gpu = open(&machine).unwrap();
+    let mut small = Small::new(&gpu).unwrap();
+    let pages = Pages::new(&gpu, &mut small).unwrap();
+    (machine, engine, gpu, small, pages)
+}
+
 #[test]
 fn a_step_makes_few_calls_and_in_this_order() {
     let (machine, engine) = machine();
@@ -348,11 +358,7 @@ fn a_fault_ends_everything_and_frees_nothing() {
 
 #[test]
 fn what_was_pending_in_a_lost_context_is_lost() {
-    let (machine, engine) = machine();
-    engine.enter();
-    let gpu = open(&machine).unwrap();
-    let mut small = Small::new(&gpu).unwrap();
-    let mut pages = Pages::new(&gpu, &mut small).unwrap();
+    let (machine, _engine, gpu, mut small, mut pages) = entered();
     let done = pages.stage(&small, 1, 0).unwrap();
     pages.replay().unwrap();
     let pending = pages.stage(&small, 1, 0).unwrap();
@@ -389,11 +395,7 @@ fn is_some(error: &Error) -> bool {
 #[test]
 fn a_stage_that_fails_leaves_the_plan_before() {
     for after in 0..4 {
-        let (machine, engine) = machine();
-        engine.enter();
-        let gpu = open(&machine).unwrap();
-        let mut small = Small::new(&gpu).unwrap();
-        let mut pages = Pages::new(&gpu, &mut small).unwrap();
+        let (machine, _engine, _gpu, small, mut pages) = entered();
         let before = pages.stage(&small, 0, 1).unwrap();
         machine.fail(after, SOME);
         let error = pages.stage(&small, 3, 2).unwrap_err();
@@ -417,11 +419,7 @@ fn a_stage_that_fails_leaves_the_plan_before() {
 #[test]
 fn map_changes_whose_stage_fails_are_staged_again() {
     for after in 0..6 {
-        let (machine, engine) = machine();
-        engine.enter();
-        let gpu = open(&machine).unwrap();
-        let mut small = Small::new(&gpu).unwrap();
-        let mut pages = Pages::new(&gpu, &mut small).unwrap();
+        let (machine, _engine, gpu, mut small, mut pages) = entered();
         for (block, page) in [(0, 0), (1, 1)] {
             pages.stage(&small, block, page).unwrap();
             pages.replay().unwrap();
@@ -453,11 +451,7 @@ fn map_changes_whose_stage_fails_are_staged_again() {
 #[test]
 fn digests_are_right_or_gone_where_a_stage_fails() {
     for after in 0..6 {
-        let (machine, engine) = machine();
-        engine.enter();
-        let gpu = open(&machine).unwrap();
-        let mut small = Small::new(&gpu).unwrap();
-        let mut pages = Pages::new(&gpu, &mut small).unwrap();
+        let (machine, _engine, gpu, mut small, mut pages) = entered();
         pages.stage(&small, 1, 0).unwrap();
         pages.replay().unwrap();
         let mut plan = DigestPlan::new(Arc::clone(&small.geometry), ROOM).unwrap();
@@ -492,11 +486,7 @@ fn digests_are_right_or_gone_where_a_stage_fails() {
 #[test]
 fn a_launch_that_fails_is_made_again() {
     for after in 0..4 {
-        let (machine, engine) = machine();
-        engine.enter();
-        let gpu = open(&machine).unwrap();
-        let mut small = Small::new(&gpu).unwrap();
-        let mut pages = Pages::new(&gpu, &mut small).unwrap();
+        let (machine, _engine, _gpu, mut small, mut pages) = entered();
         let ticket = pages.stage(&small, 1, 1).unwrap();
         machine.fail(after, SOME);
         let error = pages.launcher.launch(&mut small.memory).unwrap_err();

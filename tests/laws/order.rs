@@ -264,14 +264,19 @@ fn threads_have_launchers_of_their_own(device: &Device) {
     });
 }
 
+/// Lets the thread enter the engine's context, or leave it, and says which one it is in.
+fn placed(device: &Device, enter: bool) -> usize {
+    if enter {
+        device.engine.enter()
+    } else {
+        device.engine.leave()
+    }
+    device.engine.current()
+}
+
 fn the_callers_context_is_left_as_it_was(device: &Device) {
     for enter in [true, false] {
-        if enter {
-            device.engine.enter()
-        } else {
-            device.engine.leave()
-        }
-        let current = device.engine.current();
+        let current = placed(device, enter);
         assert_eq!(current, if enter { device.engine.context() } else { 0 });
         let mut rng = Rng(90);
         let mut it = Lifts::new(device, &mut rng, 2);
@@ -288,12 +293,7 @@ fn the_callers_context_is_left_as_it_was(device: &Device) {
 
 fn the_callers_context_survives_errors(device: &Device) {
     for enter in [true, false] {
-        if enter {
-            device.engine.enter()
-        } else {
-            device.engine.leave()
-        }
-        let current = device.engine.current();
+        let current = placed(device, enter);
         device.gpu.allocate(Memory::Device, u64::MAX >> 1).unwrap_err();
         assert_eq!(device.engine.current(), current);
     }
