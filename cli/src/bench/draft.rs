@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use pagelift::backends::Launchable;
-use pagelift::geometry::{Geometry, Memory};
+use pagelift::error::PlanError;
+use pagelift::geometry::{Geometry, GroupKey, GroupSpec, Landing, Memory, Paged, PagedLift, SideKey};
 use pagelift::launcher::{Launcher, LauncherOptions};
 use pagelift::layout::PagedLayout;
 use pagelift::memory::{RegionId, Registry};
@@ -61,6 +62,26 @@ impl<'r, B: Rig> Draft<'r, B> {
     /// Allocates a pool.
     pub fn pool(&mut self, name: &str, pages: Pages) -> Result<Pool, BenchError> {
         self.bed.pool(self.rig, name, pages)
+    }
+
+    /// A group whose only side so far is in one memory.
+    pub fn one_sided(
+        &mut self,
+        place: Memory,
+        pool: &Pool,
+        layout: &PagedLayout,
+    ) -> Result<(GroupKey<Paged>, SideKey<Paged>), BenchError> {
+        let side = |memory| (place == memory).then(|| pool.side(layout.clone()));
+        let builder = &mut self.bed.builder;
+        let key = builder.group(GroupSpec::<Paged> {
+            name: "rows".into(),
+            layers: 1,
+            landing: if place == Memory::Host { Landing::Host } else { Landing::Device },
+            lift: PagedLift::None,
+            host: side(Memory::Host),
+            device: side(Memory::Device),
+        })?;
+        Ok((key, builder.main_side(key, place).ok_or(PlanError::ForeignKey)?))
     }
 
     /// Finishes the geometry.

@@ -21,7 +21,7 @@ mod pages;
 mod plots;
 mod report;
 pub mod rig;
-mod rows;
+pub mod rows;
 mod steps;
 
 use std::collections::BTreeSet;

@@ -19,35 +19,52 @@ use super::rig::Rig;
 /// Rows of a block.
 const ROWS: u32 = 64;
 
-/// 8192 rows of so many bytes, of four times as many in the host's pool, to a compact buffer.
+/// 8192 rows of so many bytes from the host's pool, beside a copy for each of them.
 pub fn gather<'r, B: Rig, const BYTES: u32>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
+    let Gathered { mut work, pool, buffer, chosen } = gathered::<B, HostToDevice>(rig, asked, BYTES)?;
+    // Thousands of calls take their time: what a copy for each row takes hardly depends on the row.
+    if BYTES == 1024 {
+        let pairs = chosen.iter().zip(0..).map(|(row, entry)| (HostBlockId::new(*row), PageId::new(entry)));
+        let plan = row_by_row::<HostToDevice>((&pool, &buffer), 1, BYTES, pairs.collect())?;
+        work.ways.extend(rig.plain(plan, &mut work.bed.memory)?);
+    }
+    Ok(work)
+}
+
+/// A work of rows by an index list.
+pub struct Gathered<'r> {
+    pub work: Work<'r>,
+    /// Where the rows come from, and where they go.
+    pool: Pool,
+    buffer: Pool,
+    /// The rows, numbered through the pool.
+    chosen: Vec<u32>,
+}
+
+/// 8192 rows of `bytes` bytes, of four times as many in a pool, to a compact buffer.
+pub fn gathered<'r, B: Rig, D: Direction>(
+    rig: &'r B,
+    asked: &Asked,
+    bytes: u32,
+) -> Result<Gathered<'r>, BenchError> {
     let mut draft = Draft::new(rig, asked);
     let count = asked.count(8192);
-    let layout = |rows| PagedLayout::builder(rows).segment("rows", BYTES).build();
+    let layout = |rows| PagedLayout::builder(rows).segment("rows", bytes).build();
     let (blocks, compact) = (layout(ROWS)?, layout(count)?);
     let mut pool = |name, place, blocks, layout: &PagedLayout| {
         let stride = layout.page_bytes().get();
         draft.pool(name, Pages { place, layers: 1, blocks, stride, order: Order::Layers })
     };
     let number = count * 4 / ROWS;
-    let host = pool("blocks", Memory::Host, number, &blocks)?;
-    let buffer = pool("compact rows", Memory::Device, 1, &compact)?;
-    let builder = &mut draft.bed.builder;
-    let key = builder.group(GroupSpec::<Paged> {
-        name: "rows".into(),
-        layers: 1,
-        landing: Landing::Host,
-        lift: PagedLift::None,
-        host: Some(host.side(blocks.clone())),
-        device: None,
-    })?;
-    let target = builder.side(key, &buffer.side(compact.clone()))?;
-    let source = builder.main_side(key, Memory::Host).ok_or(pagelift::error::PlanError::ForeignKey)?;
-    let route = builder.compact_route::<HostToDevice, Paged>(source, target)?;
+    let from = pool("sources", D::SOURCE, number, &blocks)?;
+    let to = pool("compact rows", D::DESTINATION, 1, &compact)?;
+    let (key, source) = draft.one_sided(D::SOURCE, &from, &blocks)?;
+    let target = draft.bed.builder.side(key, &to.side(compact.clone()))?;
+    let route = draft.bed.builder.compact_route::<D, Paged>(source, target)?;
     let chosen = draft.bed.choose(count, number * ROWS);
     let one = |(entry, row): (u32, &u32)| {
-        let from = Rows { pool: &host, layout: &blocks, block: row / ROWS, row: row % ROWS };
-        rows(1, from, Rows { pool: &buffer, layout: &compact, block: 0, row: entry }, 1)
+        let source = Rows { pool: &from, layout: &blocks, block: row / ROWS, row: row % ROWS };
+        rows(1, source, Rows { pool: &to, layout: &compact, block: 0, row: entry }, 1)
     };
     let moves = (0..).zip(&chosen).flat_map(one).collect();
     let list = draft.bed.allocate(rig, Memory::Device, u64::from(count) * 8)?;
@@ -55,19 +72,12 @@ pub fn gather<'r, B: Rig, const BYTES: u32>(rig: &'r B, asked: &Asked) -> Result
     let at = draft.bed.address(list)?;
     let geometry = draft.geometry()?;
     let plan = || {
-        let mut plan = RowPlan::<HostToDevice>::new(Arc::clone(&geometry), RowCapacity::default())?;
+        let mut plan = RowPlan::<D>::new(Arc::clone(&geometry), RowCapacity::default())?;
         plan.gather_rows(route, RowBinding::new(at, count))?;
         Ok(plan)
     };
-    let moved = Moved { from: Memory::Host, to: Memory::Device, moves, arrays: vec![(list, entries)] };
-    let mut work = draft.work(&moved, plan)?;
-    // Thousands of calls take their time: what a copy for each row takes hardly depends on the row.
-    if BYTES == 1024 {
-        let pairs = chosen.iter().zip(0..).map(|(row, entry)| (HostBlockId::new(*row), PageId::new(entry)));
-        let plan = row_by_row::<HostToDevice>((&host, &buffer), 1, BYTES, pairs.collect())?;
-        work.ways.extend(rig.plain(plan, &mut work.bed.memory)?);
-    }
-    Ok(work)
+    let moved = Moved { from: D::SOURCE, to: D::DESTINATION, moves, arrays: vec![(list, entries)] };
+    Ok(Gathered { work: draft.work(&moved, plan)?, pool: from, buffer: to, chosen })
 }
 
 /// Rows as pages of one row each, so that a page plan can say what a copy for each of them would do.
