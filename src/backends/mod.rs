@@ -154,6 +154,15 @@ pub trait Backend: fmt::Debug {
     ) -> Result<(), BackendError>;
 }
 
+/// Refuses `what`, which cannot be recorded, on a stream that is being captured.
+pub(crate) fn refuse_capture<B: Backend>(
+    backend: &B,
+    stream: &B::Stream,
+    what: &'static str,
+) -> Result<(), BackendError> {
+    if backend.is_capturing(stream)? { Err(BackendError::Capturing { what }) } else { Ok(()) }
+}
+
 /// A kernel, and what it is launched with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {

@@ -28,7 +28,7 @@ use pagelift_planner::quantity::Bytes;
 pub use counters::Counters;
 pub use ring::{Report, TicketState};
 
-use crate::backends::{Backend, Bound, Launchable, Range, range};
+use crate::backends::{Backend, Bound, Launchable, Range, range, refuse_capture};
 use crate::error::{BackendError, Error, LaunchError};
 use crate::memory::Registry;
 use digests::Results;
@@ -132,9 +132,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         self.bound.check(memory, plan)?;
         let (repeat, stream, bound) = (self.options.repeat, &self.stream, &mut self.bound);
         let results = &mut self.results;
-        if bound.backend().is_capturing(stream)? {
-            return Err(BackendError::Capturing { what: "a staged plan" }.into());
-        }
+        refuse_capture(bound.backend(), stream, "a staged plan")?;
         let ticket = self.ring.stage(|ticket, completion, slot| {
             *results = None;
             #[allow(unsafe_code, reason = "who may write a slot, only the ring knows")]
@@ -155,9 +153,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// Where the registry has lost a pool or an array since, or the backend cannot launch. Nothing ran then.
     pub fn launch(&mut self, memory: &mut Registry) -> Result<(), Error> {
         let _range = self.range("launch");
-        if self.backend().is_capturing(&self.stream)? {
-            return Err(BackendError::Capturing { what: "a launch" }.into());
-        }
+        refuse_capture(self.backend(), &self.stream, "a launch")?;
         self.bound.launch::<P>(&self.stream, memory, self.options.workers)?;
         self.counters.launched();
         Ok(())

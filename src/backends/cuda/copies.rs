@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::calls::RowsCopy;
 use super::{CaptureMode, Cuda, CudaEvent, CudaGraph, CudaStream};
-use crate::backends::{Backend, Reach};
+use crate::backends::{Backend, Reach, refuse_capture};
 use crate::error::{BackendError, Error};
 use crate::geometry::Geometry;
 use crate::memory::{RegionId, Registry};
@@ -151,9 +151,7 @@ impl Cuda {
         to: (RegionId, u64),
         bytes: u64,
     ) -> Result<(), Error> {
-        if Backend::is_capturing(self, stream)? {
-            return Err(BackendError::Capturing { what: "a copy" }.into());
-        }
+        refuse_capture(self, stream, "a copy")?;
         let [from, to] = [from, to].map(|(region, at)| memory.part(region, at, bytes, Backend::reach(self)));
         let (from, to) = (from?.address(), to?.address());
         memory.launched(stream.launches());
@@ -182,9 +180,7 @@ impl CopyEngine<'_> {
         plan: &PagePlan<D>,
         calls: CopyCalls,
     ) -> Result<CudaEvent, Error> {
-        if Backend::is_capturing(self.gpu, &self.stream)? {
-            return Err(BackendError::Capturing { what: "a plan of copies" }.into());
-        }
+        refuse_capture(self.gpu, &self.stream, "a plan of copies")?;
         let done = self.gpu.event()?;
         self.enqueue(memory, plan, calls)?;
         done.record(&self.stream)?;

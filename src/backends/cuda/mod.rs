@@ -307,10 +307,7 @@ impl Backend for Cuda {
     }
 
     fn is_capturing(&self, stream: &CudaStream) -> Result<bool, BackendError> {
-        let [expected, found] = [&self.context, stream.context()].map(|context| context.facts().ordinal);
-        if expected != found {
-            return Err(BackendError::OtherGpu { expected, found });
-        }
+        stream.check_gpu(&self.context)?;
         stream.is_capturing()
     }
 

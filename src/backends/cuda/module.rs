@@ -43,34 +43,9 @@ impl Module {
     /// Loads the newest PTX that the device runs.
     pub fn load(context: &Arc<Context>) -> Result<Self, BackendError> {
         let ptx = if context.facts().capability >= (9, 0) { &SM_90 } else { &SM_80 };
-        let &Ptx { target, text } = ptx;
-        let image =
-            CString::new(text).map_err(|_| BackendError::Module { target, log: "a zero byte".into() })?;
-        let mut log = [0_u8; LOG];
-        let mut keys = [ERROR_LOG_BUFFER, ERROR_LOG_BYTES, GENERATE_LINE_INFO];
-        // Numbers are passed as pointers.
-        let number = |number: usize| std::ptr::without_provenance_mut::<c_void>(number);
-        let mut values = [log.as_mut_ptr().cast(), number(LOG), number(1)];
-        let mut handle = std::ptr::null_mut();
         let begun = Instant::now();
-        let loaded = context.within(|calls| {
-            // SAFETY: the image is a text that ends in a zero; there are three options, and the log's buffer has the
-            // size that is said.
-            unsafe {
-                let image = image.as_ptr().cast();
-                calls.module_load(&raw mut handle, image, 3, keys.as_mut_ptr(), values.as_mut_ptr())
-            }
-        });
-        let loading = begun.elapsed();
-        match loaded {
-            Ok(()) => Ok(Self { handle, loading, ptx }),
-            Err(error @ BackendError::ContextLost { .. }) => Err(error),
-            Err(error) => {
-                let log: Vec<u8> = log.into_iter().take_while(|byte| *byte != 0).collect();
-                let log = String::from_utf8_lossy(&log).into_owned();
-                Err(BackendError::Module { target, log: format!("{error} {log}") })
-            }
-        }
+        let handle = load(context, ptx.target, ptx.text)?;
+        Ok(Self { handle, loading: begun.elapsed(), ptx })
     }
 
     /// Which PTX it is.
@@ -87,13 +62,55 @@ impl Module {
 
     /// The function of a kernel.
     pub fn function<K: Kernel>(&self, context: &Context) -> Result<Handle, BackendError> {
-        let name = CString::new(K::NAME)
-            .map_err(|_| BackendError::Module { target: self.target(), log: "a zero byte".into() })?;
-        let mut function = std::ptr::null_mut();
-        // SAFETY: the module is loaded; the name is a text that ends in a zero.
-        context.within(|calls| unsafe {
-            calls.module_function(&raw mut function, self.handle, name.as_ptr())
-        })?;
-        Ok(function)
+        function(context, self.handle, self.target(), K::NAME)
     }
+}
+
+/// Has the driver compile and load PTX; `target` is what messages call it. The module stays as long as the context.
+pub(super) fn load(context: &Context, target: &'static str, text: &str) -> Result<Handle, BackendError> {
+    let image = terminated(target, text)?;
+    let mut log = [0_u8; LOG];
+    let mut keys = [ERROR_LOG_BUFFER, ERROR_LOG_BYTES, GENERATE_LINE_INFO];
+    // Numbers are passed as pointers.
+    let number = |number: usize| std::ptr::without_provenance_mut::<c_void>(number);
+    let mut values = [log.as_mut_ptr().cast(), number(LOG), number(1)];
+    let mut handle = std::ptr::null_mut();
+    let loaded = context.unrestricted(|calls| {
+        // SAFETY: the image is a text that ends in a zero; there are three options, and the log's buffer has the size that
+        // is said.
+        unsafe {
+            let image = image.as_ptr().cast();
+            calls.module_load(&raw mut handle, image, 3, keys.as_mut_ptr(), values.as_mut_ptr())
+        }
+    });
+    match loaded {
+        Ok(()) => Ok(handle),
+        Err(error @ BackendError::ContextLost { .. }) => Err(error),
+        Err(error) => {
+            let log: Vec<u8> = log.into_iter().take_while(|byte| *byte != 0).collect();
+            let log = String::from_utf8_lossy(&log).into_owned();
+            Err(BackendError::Module { target, log: format!("{error} {log}") })
+        }
+    }
+}
+
+/// A function of a loaded module.
+pub(super) fn function(
+    context: &Context,
+    module: Handle,
+    target: &'static str,
+    name: &str,
+) -> Result<Handle, BackendError> {
+    let name = terminated(target, name)?;
+    let mut function = std::ptr::null_mut();
+    context.unrestricted(|calls| {
+        // SAFETY: the module is loaded; the name is a text that ends in a zero.
+        unsafe { calls.module_function(&raw mut function, module, name.as_ptr()) }
+    })?;
+    Ok(function)
+}
+
+/// A text that ends in a zero.
+fn terminated(target: &'static str, text: &str) -> Result<CString, BackendError> {
+    CString::new(text).map_err(|_| BackendError::Module { target, log: "a zero byte".into() })
 }

@@ -1,8 +1,8 @@
 //! A launcher in a graph of its own.
 
 use super::{CaptureMode, Cuda, CudaGraph};
-use crate::backends::Launchable;
-use crate::error::{BackendError, Error};
+use crate::backends::{Launchable, refuse_capture};
+use crate::error::Error;
 use crate::id::Ticket;
 use crate::launcher::{Launcher, TicketState};
 use crate::memory::Registry;
@@ -69,9 +69,7 @@ impl<P: Launchable> CudaReplay<'_, P> {
     /// As [`Launcher::launch`]; where the stream is being captured, too: that graph would not know of this one's end. Nothing
     /// ran then.
     pub fn replay(&mut self, memory: &mut Registry) -> Result<(), Error> {
-        if self.launcher.stream().is_capturing()? {
-            return Err(BackendError::Capturing { what: "a replay" }.into());
-        }
+        refuse_capture(self.launcher.backend(), self.launcher.stream(), "a replay")?;
         self.launcher.replays(memory)?;
         Ok(self.graph.replay(self.launcher.stream())?)
     }

@@ -1,12 +1,12 @@
 //! Kernels that stand in for an engine's: what a launch costs at least, and what it is like beside a forward.
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use super::calls::Handle;
 use super::context::Context;
-use super::{CaptureMode, Cuda, CudaGraph, CudaStream};
+use super::{CaptureMode, Cuda, CudaGraph, CudaStream, module};
 use crate::error::{BackendError, Error};
 
 /// Sums of a thread: so many registers that blocks of 512 threads leave no room for others.
@@ -72,10 +72,7 @@ impl StandIn {
         threads: u32,
         rounds: u32,
     ) -> Result<(), BackendError> {
-        let [expected, found] = [&self.context, stream.context()].map(|context| context.facts().ordinal);
-        if expected != found {
-            return Err(BackendError::OtherGpu { expected, found });
-        }
+        stream.check_gpu(&self.context)?;
         // Sums stay between 0 and 112, whatever the number of rounds.
         let (mut rounds, mut factor, mut more) = (rounds, 0.5_f32, 1.0_f32);
         let mut arguments = [
@@ -145,21 +142,7 @@ fn busy() -> String {
     ptx + "}\n"
 }
 
-/// A function of a module, which stays as long as the context, as graphs may.
-fn load(context: &Arc<Context>, ptx: &str, name: &'static str) -> Result<Handle, BackendError> {
-    let text = |text: &str| {
-        CString::new(text).map_err(|_| BackendError::Module { target: name, log: "a zero byte".into() })
-    };
-    let (ptx, name) = (text(ptx)?, text(name)?);
-    let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
-    context.unrestricted(|calls| {
-        let (keys, values) = (std::ptr::null_mut(), std::ptr::null_mut());
-        // SAFETY: image and name are texts that end in a zero, there are no options, and the handles are stored in our
-        // variables.
-        unsafe {
-            calls.module_load(&raw mut module, ptx.as_ptr().cast(), 0, keys, values)?;
-            calls.module_function(&raw mut function, module, name.as_ptr())
-        }
-    })?;
-    Ok(function)
+/// The one function of a module.
+fn load(context: &Context, ptx: &str, name: &'static str) -> Result<Handle, BackendError> {
+    module::function(context, module::load(context, name, ptx)?, name, name)
 }

@@ -85,6 +85,12 @@ impl CudaStream {
         self.stream.is_capturing()
     }
 
+    /// Refuses a stream of another GPU than that of `context`.
+    pub(super) fn check_gpu(&self, context: &Context) -> Result<(), BackendError> {
+        let [expected, found] = [context, self.context()].map(|context| context.facts().ordinal);
+        if expected == found { Ok(()) } else { Err(BackendError::OtherGpu { expected, found }) }
+    }
+
     /// Whether it is the default stream, of the context or of a thread.
     pub(super) fn is_default(&self) -> bool {
         self.handle() <= 2
