@@ -1,10 +1,10 @@
 //! Copies by the GPU's copy engines, which need no multiprocessor.
 //!
 //! The same checked plans as the kernels', spelled out run by run. Measured on one H200 over PCIe Gen5: a kernel reaches
-//! 51 GB/s with two to four multiprocessors whatever the pieces, and a copy engine 55 GB/s; but each piece costs it about
-//! 1.2 µs more in a batch, and 2.9 µs by itself. So it wins where pieces are larger than about a megabyte (whole states),
-//! and saves multiprocessors where they are not much smaller. Under capture only single copies are possible, and a plan in
-//! a graph of copies is fixed.
+//! 51 GB/s with two to four multiprocessors where pieces have 4 KiB or more, and a copy engine 55 GB/s; but each piece costs
+//! it about 1.2 µs more in a batch, and 2.9 µs by itself. So a batch wins where pieces are larger than about a megabyte
+//! (whole states), single copies where they are larger than three, and either saves multiprocessors. Under capture only
+//! single copies are possible, and a plan in a graph of copies is fixed.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub enum Transfer {
     Kernel,
     /// Copy engines, by a [`CopyEngine`].
     Copies(CopyCalls),
-    /// The faster of them, as [`Transfer::chosen`] says.
+    /// One of them, as [`Transfer::chosen`] says.
     #[default]
     Auto,
 }

@@ -103,8 +103,8 @@ impl Cuda {
         Ok(Self { context, module, functions, stream, calibration: None })
     }
 
-    /// With what was measured on this GPU: launches whose multiprocessors nobody says then use as many as suit them, and not
-    /// four.
+    /// With what was measured on this GPU: launches that copy, and whose multiprocessors nobody says, then use as many as
+    /// suit them, and not four.
     ///
     /// ```no_run
     /// # fn engine(calibration: pagelift::backends::Calibration) -> Result<(), pagelift::Error> {
