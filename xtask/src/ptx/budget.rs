@@ -10,14 +10,15 @@ const REGISTERS_OF_ALL: u32 = 65_536;
 /// With more, the threads of a block no longer fit.
 const REGISTERS: u32 = REGISTERS_OF_ALL / BLOCK_THREADS / 8 * 8;
 
-/// Bytes of the stack: room for a register or two that wait there outside of the inner loops, as on sm_80.
+/// Bytes of the stack: room for the three registers of [`SPILLS`], in a frame of sixteen.
 const STACK: u32 = 16;
 
 /// Bytes of shared memory that a kernel may declare: what any GPU gives a block that does not ask for more.
 const SHARED: u32 = 48 * 1024;
 
-/// Bytes that are stored there and loaded.
-const SPILLS: u32 = 12;
+/// Bytes that are stored there and loaded: three registers, once each way. On sm_80 the pages' kernel keeps there what it
+/// needs again after a unit is copied; its machine code touches them before the copying loops and behind them, not in one.
+const SPILLS: u32 = 2 * 3 * 4;
 
 /// What is over budget, in words; nothing if all is within.
 pub fn exceeded(usage: &Usage) -> Vec<String> {
@@ -38,13 +39,13 @@ mod tests {
 
     #[test]
     fn each_limit_holds() {
-        let within = Usage { registers: 80, stack: 16, spills: 12, shared: 49_152, ..Usage::default() };
+        let within = Usage { registers: 80, stack: 16, spills: 24, shared: 49_152, ..Usage::default() };
         assert_eq!(exceeded(&within), Vec::<String>::new());
         let over = Usage {
             kernel: String::new(),
             registers: 81,
             stack: 24,
-            spills: 16,
+            spills: 28,
             shared: 49_168,
             barriers: 1,
         };
