@@ -13,8 +13,8 @@ fn every_work_is_measured_by_every_way() {
     let report = json(&[&SMALL[..], &["1,all", "--json"]].concat());
     let figures = report["figures"].as_array().unwrap();
     let letters: Vec<&str> = figures.iter().map(|one| one["figure"].as_str().unwrap()).collect();
-    assert_eq!(letters[..17].join(""), "abbbcdddddeefgghi");
-    assert_eq!(letters[17..], ["pieces"; 7]);
+    assert_eq!(letters[..21].join(""), "abbbcdddddeefgghiiiii");
+    assert_eq!(letters[21..], ["pieces"; 7]);
     let workers = report["machine"]["workers"].as_u64().unwrap();
     for figure in figures.iter().filter(|figure| figure["figure"] != "i") {
         let ways = figure["ways"].as_array().unwrap();
@@ -32,9 +32,14 @@ fn every_work_is_measured_by_every_way() {
         // A processor has no bars to meet.
         assert_eq!(figure["bars"].as_array().unwrap().len(), 0);
     }
-    let steps = figures[16]["ways"].as_array().unwrap();
-    let jobs: Vec<Option<u64>> = steps.iter().map(|way| way["jobs"].as_u64()).collect();
-    assert_eq!(jobs, [None, Some(12), Some(63), Some(189), Some(627)]);
+    let steps = figures.iter().filter(|figure| figure["figure"] == "i");
+    let jobs = |one: &serde_json::Value| -> Vec<Option<u64>> {
+        one["ways"].as_array().unwrap().iter().map(|way| way["jobs"].as_u64()).collect()
+    };
+    let sizes = [12, 63, 189, 627].map(Some);
+    let alike = sizes.map(|size| vec![None, size]);
+    let in_turns = [&[None][..], &sizes].concat();
+    assert_eq!(steps.map(jobs).collect::<Vec<_>>(), [&alike[..], &[in_turns]].concat());
     // 4 layers of 128 rows; 4 layers of 64 rows in two groups; 512 rows.
     let bytes = |index: usize| figures[index]["bytes"].as_u64().unwrap();
     assert_eq!([bytes(0), bytes(1), bytes(5)], [4 * 128 * 1152, 4 * 64 * (656 + 132), 512 * 1024]);
@@ -54,8 +59,8 @@ fn a_folder_has_the_report_and_its_pictures() {
     for figure in report["figures"].as_array().unwrap() {
         assert!(text.contains(figure["work"].as_str().unwrap()), "{text}");
     }
-    // Two figures by budget; a contiguous copy and the kernel by size; one line of steps.
-    for (name, series, points) in [("budgets.svg", 2, 2), ("pieces.svg", 2, 14), ("jobs.svg", 1, 4)] {
+    // Two figures by budget; a contiguous copy and the kernel by size; steps alike and in turns.
+    for (name, series, points) in [("budgets.svg", 2, 2), ("pieces.svg", 2, 14), ("jobs.svg", 2, 8)] {
         assert!(text.contains(&format!("({name})")), "{text}");
         let picture = read(name);
         let document = roxmltree::Document::parse(&picture).unwrap();

@@ -16,8 +16,8 @@ pub enum Bar {
     Adds(&'static str, &'static str, f64),
     /// So many microseconds until the call has returned, at most, with so many jobs.
     Host(u32, f64),
-    /// So many nanoseconds more for each job more until the call has returned, at most.
-    EachJob(f64),
+    /// So many nanoseconds more for each job more than in another work, until the call has returned, at most.
+    EachJob(&'static str, f64),
     /// So many microseconds more than the first way, at most.
     Within(At, f64),
     /// So many times the time of another work per byte, at most.
@@ -96,10 +96,11 @@ impl Bar {
                 let found = ways.iter().find(|way| way.jobs == Some(jobs))?.host_microseconds;
                 Judged { bar: format!("at most {most} µs for {jobs} jobs"), found, met: found <= most }
             }
-            Self::EachJob(most) => {
+            Self::EachJob(other, most) => {
+                let other_ways = &earlier.iter().find(|one| one.work == other)?.ways;
                 let of = |way: &Measured| Some((f64::from(way.jobs?), way.host_microseconds));
-                let mut timed = ways.iter().filter_map(of);
-                let ((few, least), (many, longest)) = (timed.next()?, timed.next_back()?);
+                let ((few, least), (many, longest)) =
+                    (other_ways.iter().find_map(of)?, ways.iter().find_map(of)?);
                 let found = (longest - least) / (many - few) * 1e3;
                 Judged { bar: format!("at most {most} ns a job more"), found, met: found <= most }
             }

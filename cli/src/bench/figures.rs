@@ -79,6 +79,9 @@ pub struct Case<B> {
 /// The rows that other rows are compared with.
 const ROWS_1024: &str = "8192 rows of 1,024 B by an index list, host to GPU";
 
+/// The steps that longer ones are compared with.
+const STEP_OF_64: &str = "steps of 64 imports of three groups: planning, staging and replaying";
+
 /// All works.
 pub fn cases<B: Rig>() -> Vec<Case<B>> {
     use Figure::{A, B as Import, C, D, E, F, G, H, I, J, Pieces};
@@ -128,7 +131,11 @@ pub fn cases<B: Rig>() -> Vec<Case<B>> {
         case(G, "gated-delta-net states of 16 requests and 36 layers", &[Share(UpTo(2), 0.88)], pages::gdn),
         case(G, "Mamba2 states of 16 requests and 24 layers", &[Share(UpTo(2), 0.88)], pages::mamba2),
         case(H, "an empty table", &[Within(Exactly(4), 2.0)], pages::nothing),
-        case(I, "planning, staging and replaying a step", &[Host(192, 10.0), EachJob(25.0)], steps::steps),
+        case(I, STEP_OF_64, &[Host(192, 10.0)], steps::alike::<B, { steps::FEW }>),
+        case(I, "steps of 334 imports", &[], steps::alike::<B, { steps::MORE }>),
+        case(I, "steps of 1,000 imports", &[], steps::alike::<B, { steps::MANY }>),
+        case(I, "steps of 3,334 imports", &[EachJob(STEP_OF_64, 25.0)], steps::alike::<B, { steps::MOST }>),
+        case(I, "steps of these sizes in turns", &[], steps::in_turns),
         piece("pieces of 1 KiB", pages::pieces::<B, 1024>),
         piece("pieces of 4 KiB", pages::pieces::<B, 4096>),
         piece("pieces of 16 KiB", pages::pieces::<B, 16_384>),

@@ -82,22 +82,36 @@ fn budgets(figures: &[Measurement], note: &str) -> Option<Chart> {
 
 /// What a step costs the host, by jobs.
 fn jobs(figures: &[Measurement], note: &str) -> Option<Chart> {
-    let steps = figures.iter().find(|one| one.figure == Figure::I)?;
-    let timed = steps.ways.iter().filter_map(|way| Some((f64::from(way.jobs?), way.host_microseconds)));
-    let points: Vec<(f64, f64)> = timed.collect();
-    let ticks = points.iter().map(|(jobs, _)| (*jobs, number(*jobs as u64))).collect();
-    let most = points.iter().map(|(_, time)| *time).fold(1.0, f64::max);
+    let timed = |one: &Measurement| {
+        let of = |way: &Measured| Some((f64::from(way.jobs?), way.host_microseconds));
+        one.ways.iter().filter_map(of).collect::<Vec<_>>()
+    };
+    let steps = figures.iter().filter(|one| one.figure == Figure::I).map(timed);
+    // A work of one size is a point of the line of steps that are alike.
+    let (alike, in_turns): (Vec<_>, Vec<_>) = steps.partition(|points| points.len() == 1);
+    let named = |name: &str, points| Series { name: name.into(), points };
+    let series = [
+        named("steps alike, one after the other", alike.concat()),
+        named("steps of all sizes in turns", in_turns.concat()),
+    ];
+    let points = series.iter().flat_map(|one| &one.points);
+    let most = points.map(|(_, time)| *time).fold(1.0, f64::max);
+    let ticks =
+        series.first()?.points.iter().map(|(jobs, _)| (*jobs, number(*jobs as u64))).collect::<Vec<_>>();
+    if ticks.is_empty() {
+        return None;
+    }
     let step = 10_f64.powf(most.log10().floor());
     let marks = (0..=10).map(|index| f64::from(index) * step).take_while(|mark| *mark < most + step);
     Some(Chart {
-        title: "Planning, staging and replaying a step".into(),
+        title: "Planning, staging and replaying a step of imports of three groups".into(),
         x: Axis { title: "jobs", scale: Scale::Linear, ticks },
         y: Axis {
             title: "µs of the host",
             scale: Scale::Linear,
             ticks: marks.map(|mark| (mark, mark.to_string())).collect(),
         },
-        series: vec![Series { name: "reserved imports of three groups".into(), points }],
+        series: series.into(),
         note: note.into(),
     })
 }

@@ -23,11 +23,27 @@ const GROUPS: u32 = 3;
 /// Rows of a page.
 const ROWS: u32 = 16;
 
+/// Imports of the steps of which each is measured.
+pub const FEW: u32 = 64;
+pub const MORE: u32 = 334;
+pub const MANY: u32 = 1000;
+pub const MOST: u32 = 3334;
+
+/// Steps of one size, one after the other, as an engine takes them.
+pub fn alike<'r, B: Rig, const IMPORTS: u32>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
+    steps(rig, asked, &[IMPORTS])
+}
+
+/// Steps of all sizes in turns: what the host needs for one, the large ones have put out of its caches.
+pub fn in_turns<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
+    steps(rig, asked, &[FEW, MORE, MANY, MOST])
+}
+
 /// Steps of reserved imports of three groups. Layers cost the host nothing: there is one.
-pub fn steps<'r, B: Rig>(rig: &'r B, asked: &Asked) -> Result<Work<'r>, BenchError> {
+fn steps<'r, B: Rig>(rig: &'r B, asked: &Asked, counts: &[u32]) -> Result<Work<'r>, BenchError> {
     let mut draft = Draft::new(rig, asked);
-    let counts = [64, 334, 1000, 3334].map(|imports| asked.count(imports));
-    let most = counts.into_iter().max().unwrap_or(1);
+    let counts = counts.iter().map(|imports| asked.count(*imports)).collect::<Vec<_>>();
+    let most = counts.iter().copied().max().unwrap_or(1);
     let layout = PagedLayout::builder(ROWS).segment("rows", 64).build()?;
     let (mut keys, mut lists, mut moves) = (Vec::new(), Vec::new(), Vec::new());
     for group in 0..GROUPS {
