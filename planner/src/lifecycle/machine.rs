@@ -59,6 +59,8 @@ use crate::quantity::Tokens;
 pub struct Lifecycle {
     requests: Slab,
     shared: Shared,
+    /// Whose step the last event has begun.
+    begun: Option<RequestId>,
 }
 
 /// Two lifecycles are equal if they will do the same from now on. What they counted does not matter for that.
@@ -113,7 +115,7 @@ impl Lifecycle {
             effects: Vec::with_capacity(64),
             counters: LifecycleCounters::default(),
         };
-        Ok(Self { requests: Slab::new(options.requests, options.ranks)?, shared })
+        Ok(Self { requests: Slab::new(options.requests, options.ranks)?, shared, begun: None })
     }
 
     /// Takes an event, and returns what is to be done, in that order.
@@ -123,12 +125,14 @@ impl Lifecycle {
     /// counted.
     pub fn apply(&mut self, event: &Event<'_>) -> Result<&[Effect], LifecycleError> {
         self.shared.effects.clear();
+        self.begun = None;
         let counters = &mut self.shared.counters;
         counters.events = counters.events.saturating_add(1);
         let done = self.dispatch(event);
         if let Err(error) = done {
             let counters = &mut self.shared.counters;
             counters.refused = counters.refused.saturating_add(1);
+            self.shared.effects.clear();
             return Err(error);
         }
         Ok(&self.shared.effects)
@@ -158,7 +162,9 @@ impl Lifecycle {
                 self.with(request, |this, shared| this.answer(request, (round, rank), answer, shared))
             }
             Event::Begin { request, tokens } => {
-                self.with(request, |this, shared| this.begin(request, tokens, shared))
+                self.with(request, |this, shared| this.begin(request, tokens, shared))?;
+                self.begun = Some(request);
+                Ok(())
             }
             Event::Accept { request, step, tokens } => {
                 self.with(request, |this, shared| this.accept(request, (step, tokens), shared))
@@ -257,6 +263,17 @@ impl Lifecycle {
     #[must_use]
     pub const fn options(&self) -> LifecycleOptions {
         self.shared.options
+    }
+
+    /// What came of the last event; nothing, where it was refused.
+    #[must_use]
+    pub fn effects(&self) -> &[Effect] {
+        &self.shared.effects
+    }
+
+    /// Whose step the last event has begun.
+    pub(super) const fn begun(&self) -> Option<RequestId> {
+        self.begun
     }
 
     /// What it has seen and done.
@@ -394,6 +411,12 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub const fn next_token(self) -> Tokens {
         Tokens::new(self.request.steps.at)
+    }
+
+    /// One past the last token that the steps so far may compute.
+    #[must_use]
+    pub const fn reach(self) -> Tokens {
+        Tokens::new(self.request.steps.reach)
     }
 
     /// Steps begun.

@@ -3,6 +3,7 @@
 //! | type | question it answers |
 //! |---|---|
 //! | [`Lifecycle`] | what is to be done, now that this has happened? One, at an engine's scheduler |
+//! | [`Order`] | what are ranks told? |
 //! | [`Worker`] | what does a rank do in its next launches, and what does it answer? One for each rank |
 //! | [`StepPlans`] | which plans, one launch each, does that take? One for each rank |
 //! | [`Reservations`] | do an import's lists fit the geometry, and each other? One for each rank |
@@ -23,6 +24,7 @@ mod import;
 mod log;
 mod machine;
 mod options;
+mod order;
 mod page;
 mod pages;
 mod rank;
@@ -41,6 +43,7 @@ pub use event::{Admission, ContentHash, Effect, Event, Outcome, Read};
 pub use log::{LogEntry, LogHeader};
 pub use machine::{Lifecycle, RequestView};
 pub use options::LifecycleOptions;
+pub use order::Order;
 pub use page::{OpenPage, PageState, SealedPage};
 pub use rank::{Rank, Ranks};
 pub use request::Stage;
@@ -48,5 +51,5 @@ pub use reservations::Reservations;
 pub(crate) use reservations::Together;
 pub use round::Answer;
 pub use slab::RequestId;
-pub use step::{GroupFrames, LiftOrder, StepOptions, StepPlans};
+pub use step::{GroupFrames, LiftLists, StepOptions, StepPlans};
 pub use worker::{Lane, Settled, Work, Worker};

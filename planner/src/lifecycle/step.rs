@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::event::{Effect, Event};
 use super::machine::RequestView;
+use super::order::Order;
 use super::rank::Rank;
 use super::reservations::Reservations;
 use super::slab::RequestId;
@@ -41,9 +42,9 @@ pub enum GroupFrames {
     },
 }
 
-/// What a rank has to know to lift a request: sent along with [`Effect::Lift`].
+/// What a rank has to know to lift a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiftOrder {
+pub struct LiftLists {
     /// The request's blocks, by position.
     pub blocks: Vec<HostBlockId>,
     /// Its pages, by position.
@@ -58,7 +59,7 @@ pub struct LiftOrder {
     landed: bool,
 }
 
-impl LiftOrder {
+impl LiftLists {
     /// What there is to know, at the time of the effect.
     #[must_use]
     pub fn of(request: RequestView<'_>) -> Self {
@@ -79,7 +80,7 @@ impl LiftOrder {
 #[derive(Debug, Default)]
 struct Known {
     request: Option<RequestId>,
-    order: Option<LiftOrder>,
+    lists: Option<LiftLists>,
     import: Option<ImportId>,
     /// Pages that are mirrored: position, page, block.
     mapped: Vec<(u32, PageId, HostBlockId)>,
@@ -87,8 +88,8 @@ struct Known {
 
 /// The plans of a rank's steps.
 ///
-/// In a step, [`StepPlans::hear`] takes effects up to the one that begins the step, and the plans are staged and launched in
-/// this order: lifts, the engine's forward, mirrors, pages and states that are written back. For each plan
+/// In a step, [`StepPlans::hear`] takes orders, and the plans are staged and launched in this order: pages and states that are
+/// written back, lifts, the engine's forward, mirrors. So what was asked for before a step is done before it. For each plan
 /// that is staged, [`StepPlans::staged`] says so, or [`StepPlans::retry`] that it will be made again; what became of its
 /// ticket goes to [`StepPlans::settle`].
 #[derive(Debug)]
@@ -164,66 +165,78 @@ impl StepPlans {
         &mut self.mirrors
     }
 
-    /// Takes an effect; a lift comes with its order.
+    /// Takes an order. What a lift's lists lack is found when it is planned: it has failed then, and the rank says so.
     ///
     /// # Errors
-    /// Where a lift's lists do not fit the geometry: it has failed then, and the rank will say so. Where a page cannot be
-    /// mapped or unmapped: nothing has changed then.
-    pub fn hear(&mut self, effect: &Effect, order: Option<LiftOrder>) -> Result<(), PlanError> {
-        match *effect {
-            Effect::Lift { request, .. } => {
+    /// Where a page cannot be mapped or unmapped: nothing has changed then.
+    pub fn hear(&mut self, order: Order) -> Result<(), PlanError> {
+        match order {
+            Order::Map { request, position, page, block } => self.map(request, position, page, block)?,
+            Order::ReleasePage { request, page } => self.unmap(request, page)?,
+            Order::Lift { request, round, lists } => {
                 if let Some(known) = known(&mut self.requests, request) {
                     if known.request != Some(request) {
-                        known.mapped.retain(|_| false);
-                    }
-                    (known.request, known.order) = (Some(request), order);
-                }
-                self.worker.hear(effect);
-            }
-            Effect::Cancel { request, .. } => {
-                self.worker.hear(effect);
-                self.release(request);
-            }
-            Effect::Map { request, position, page, block } => {
-                let map = self.mirrors.page_map_mut();
-                for frames in self.frames.iter().filter(|_| self.writes) {
-                    let GroupFrames::Paged { group, blocks, pages } = frames else { continue };
-                    let Some((own, to)) = at(pages, page.get()).zip(at(blocks, block.get())) else {
-                        continue;
-                    };
-                    map.map(*group, own, to)?;
-                }
-                if let Some(known) = known(&mut self.requests, request) {
-                    if known.request != Some(request) {
-                        (known.request, known.order) = (Some(request), None);
                         known.mapped.clear();
                     }
-                    known.mapped.push((position, page, block));
+                    (known.request, known.lists) = (Some(request), Some(lists));
                 }
+                self.worker.hear(&Effect::Lift { request, round });
             }
-            Effect::ReleasePage { request, page } => {
-                let map = self.mirrors.page_map_mut();
-                for frames in self.frames.iter().filter(|_| self.writes) {
-                    let GroupFrames::Paged { group, pages, .. } = frames else { continue };
-                    if let Some(own) = at(pages, page.get()) {
-                        map.unmap(*group, own)?;
-                    }
-                }
-                if let Some(known) = known(&mut self.requests, request) {
-                    known.mapped.retain(|(_, mapped, _)| *mapped != page);
-                }
+            Order::Cancel { request, round } => {
+                self.worker.hear(&Effect::Cancel { request, round });
+                self.release(request);
             }
-            _ => self.worker.hear(effect),
+            Order::Begin { request, step, from, to } => {
+                let position = |token: u64| {
+                    u32::try_from(token.checked_div(self.block_tokens).unwrap_or(0)).unwrap_or(u32::MAX)
+                };
+                self.worker.begin(request, step, position(from), position(to.saturating_sub(1)));
+            }
+            Order::Checkpoint { request, position } => {
+                self.worker.hear(&Effect::Checkpoint { request, position });
+            }
+            Order::Spill { request, position } => self.worker.hear(&Effect::Spill { request, position }),
+            Order::Save { request, position } => self.worker.hear(&Effect::Save { request, position }),
+            Order::Stop { request, round } => self.worker.hear(&Effect::Stop { request, round }),
         }
         Ok(())
     }
 
-    /// A step of a request begins, which writes tokens `from..to`.
-    pub fn begin(&mut self, request: RequestId, step: u32, from: u64, to: u64) {
-        let position =
-            |token: u64| u32::try_from(token.checked_div(self.block_tokens).unwrap_or(0)).unwrap_or(u32::MAX);
-        let (first, last) = (position(from), position(to.saturating_sub(1)));
-        self.worker.begin(request, step, first, last);
+    fn map(
+        &mut self,
+        request: RequestId,
+        position: u32,
+        page: PageId,
+        block: HostBlockId,
+    ) -> Result<(), PlanError> {
+        let map = self.mirrors.page_map_mut();
+        for frames in self.frames.iter().filter(|_| self.writes) {
+            let GroupFrames::Paged { group, blocks, pages } = frames else { continue };
+            let Some((own, to)) = at(pages, page.get()).zip(at(blocks, block.get())) else { continue };
+            map.map(*group, own, to)?;
+        }
+        if let Some(known) = known(&mut self.requests, request) {
+            if known.request != Some(request) {
+                (known.request, known.lists) = (Some(request), None);
+                known.mapped.clear();
+            }
+            known.mapped.push((position, page, block));
+        }
+        Ok(())
+    }
+
+    fn unmap(&mut self, request: RequestId, page: PageId) -> Result<(), PlanError> {
+        let map = self.mirrors.page_map_mut();
+        for frames in self.frames.iter().filter(|_| self.writes) {
+            let GroupFrames::Paged { group, pages, .. } = frames else { continue };
+            if let Some(own) = at(pages, page.get()) {
+                map.unmap(*group, own)?;
+            }
+        }
+        if let Some(known) = known(&mut self.requests, request) {
+            known.mapped.retain(|(_, mapped, _)| *mapped != page);
+        }
+        Ok(())
     }
 
     /// Plans lifts of at most `most` bytes, but at least one where any waits; the rest is left for later plans. A plan that
@@ -321,22 +334,22 @@ impl StepPlans {
         let Self { requests, frames, reservations, lifts, geometry, .. } = self;
         let slot = request.slot();
         let known = known(requests, request).filter(|known| known.request == Some(request));
-        let Some((known, order)) =
-            known.and_then(|known| Some((known.order.clone()?, known))).map(|(o, k)| (k, o))
+        let Some((known, lift)) =
+            known.and_then(|known| Some((known.lists.clone()?, known))).map(|(o, k)| (k, o))
         else {
             // Nothing was said of it: there is nothing to lift.
             return Ok(true);
         };
-        let Some([prompt, imported, resume_at]) = order.span else {
+        let Some([prompt, imported, resume_at]) = lift.span else {
             let mark = lifts.begin();
-            return lift_again(lifts, geometry, frames, slot, &order, self.block_tokens)
+            return lift_again(lifts, geometry, frames, slot, &lift, self.block_tokens)
                 .map(|()| true)
                 .inspect_err(|_| lifts.rewind(mark));
         };
         if known.import.is_none() {
             let tokens = crate::quantity::Tokens::new;
             let span = PromptSpan::explicit(tokens(prompt), tokens(imported), tokens(resume_at))?;
-            known.import = Some(reserve(reservations, frames, slot, &order, span, self.mode)?);
+            known.import = Some(reserve(reservations, frames, slot, &lift, span, self.mode)?);
         }
         let Some(import) = known.import else { return Ok(true) };
         if !lifts.is_empty() && reservations.bytes(import).is_some_and(|bytes| bytes > most) {
@@ -355,7 +368,7 @@ impl StepPlans {
             Work::Checkpoint { position, .. } | Work::Save { position, .. } => {
                 // Positions are those of the lift's blocks, or of pages that were mapped since.
                 let mapped = known.mapped.iter().find(|(own, ..)| *own == position).map(|(.., block)| *block);
-                let block = mapped.or_else(|| at(&known.order.as_ref()?.blocks, position));
+                let block = mapped.or_else(|| at(&known.lists.as_ref()?.blocks, position));
                 for frames in frames.iter() {
                     let GroupFrames::State { group, blocks, pages } = frames else { continue };
                     let ends = at(pages, request.slot()).zip(block.and_then(|block| at(blocks, block.get())));
@@ -408,7 +421,7 @@ fn reserve(
     reservations: &mut Reservations,
     frames: &[GroupFrames],
     slot: u32,
-    order: &LiftOrder,
+    lift: &LiftLists,
     span: PromptSpan,
     mode: TailRows,
 ) -> Result<ImportId, PlanError> {
@@ -416,11 +429,11 @@ fn reserve(
     for frames in frames {
         lists.push(match frames {
             GroupFrames::Paged { blocks, pages, .. } => (
-                order.blocks.iter().filter_map(|block| at(blocks, block.get())).collect::<Vec<_>>(),
-                order.pages.iter().filter_map(|(_, page)| at(pages, page.get())).collect::<Vec<_>>(),
+                lift.blocks.iter().filter_map(|block| at(blocks, block.get())).collect::<Vec<_>>(),
+                lift.pages.iter().filter_map(|(_, page)| at(pages, page.get())).collect::<Vec<_>>(),
             ),
             GroupFrames::State { blocks, pages, .. } => {
-                let block = order.state.and_then(|position| at(&order.blocks, position));
+                let block = lift.state.and_then(|position| at(&lift.blocks, position));
                 let block = block.and_then(|block| at(blocks, block.get()));
                 (block.into_iter().collect(), at(pages, slot).into_iter().collect())
             }
@@ -430,8 +443,8 @@ fn reserve(
         .iter()
         .zip(&lists)
         .map(|(frames, (blocks, pages))| match frames {
-            GroupFrames::Paged { group, .. } if order.landed => ImportGroup::landed(*group, pages),
-            GroupFrames::State { group, .. } if order.landed => ImportGroup::landed(*group, pages),
+            GroupFrames::Paged { group, .. } if lift.landed => ImportGroup::landed(*group, pages),
+            GroupFrames::State { group, .. } if lift.landed => ImportGroup::landed(*group, pages),
             // A request without a state begins with none.
             GroupFrames::State { group, .. } if blocks.is_empty() => ImportGroup::landed(*group, pages),
             GroupFrames::Paged { group, .. } => ImportGroup::new(*group, blocks, pages),
@@ -447,7 +460,7 @@ fn lift_again(
     geometry: &Geometry,
     frames: &[GroupFrames],
     slot: u32,
-    order: &LiftOrder,
+    lift: &LiftLists,
     block_tokens: u64,
 ) -> Result<(), PlanError> {
     let missing = |group| PlanError::ForeignGroup { group };
@@ -455,9 +468,9 @@ fn lift_again(
         match frames {
             GroupFrames::Paged { group, blocks, pages } => {
                 let route = geometry.lift_route(*group).ok_or_else(|| missing(group.id()))?;
-                for (position, page) in &order.pages {
-                    let filled = u64::from(*position).saturating_mul(block_tokens) < order.tokens;
-                    let block = at(&order.blocks, *position).and_then(|block| at(blocks, block.get()));
+                for (position, page) in &lift.pages {
+                    let filled = u64::from(*position).saturating_mul(block_tokens) < lift.tokens;
+                    let block = at(&lift.blocks, *position).and_then(|block| at(blocks, block.get()));
                     if let Some((block, page)) = block.zip(at(pages, page.get())).filter(|_| filled) {
                         plan.gather(route, &[block], &[page])?;
                     }
@@ -465,7 +478,7 @@ fn lift_again(
             }
             GroupFrames::State { group, blocks, pages } => {
                 let route = geometry.lift_route(*group).ok_or_else(|| missing(group.id()))?;
-                let block = order.state.and_then(|position| at(&order.blocks, position));
+                let block = lift.state.and_then(|position| at(&lift.blocks, position));
                 let block = block.and_then(|block| at(blocks, block.get()));
                 if let Some((block, page)) = block.zip(at(pages, slot)) {
                     plan.gather(route, &[block], &[page])?;

@@ -68,13 +68,7 @@ fn engine(jobs: u32) -> Engine {
 impl Engine {
     fn tell(&mut self, event: &Event<'_>) -> Vec<Effect> {
         let effects = self.lifecycle.apply(event).unwrap().to_vec();
-        for effect in &effects {
-            let order = match effect {
-                Effect::Lift { request, .. } => self.lifecycle.request(*request).map(LiftOrder::of),
-                _ => None,
-            };
-            self.plans.hear(effect, order).unwrap();
-        }
+        self.lifecycle.orders().for_each(|order| self.plans.hear(order).unwrap());
         effects
     }
 
@@ -111,9 +105,8 @@ impl Engine {
     /// One token, mirrored as `settled` says.
     fn step(&mut self, request: RequestId, ticket: u64, settled: Settled) {
         let view = self.lifecycle.request(request).unwrap();
-        let (step, from) = (view.begun() + 1, view.next_token().get());
+        let step = view.begun() + 1;
         self.tell(&Event::Begin { request, tokens: 1 });
-        self.plans.begin(request, step, from, from + 1);
         self.plans.plan_mirrors();
         assert_eq!(self.plans.drafted(Lane::Mirror), 1);
         self.plans.staged(Lane::Mirror, ticket);
