@@ -62,9 +62,9 @@ table_struct! {
         pub source_base: u32,
         /// First of the destination region's bases, counted from the layer's first.
         pub destination_base: u32,
-        /// Bytes from one source row to the next.
+        /// Bytes from one source row to the next: at least `row_bytes`, where a block has several.
         pub source_stride: u32,
-        /// Bytes from one destination row to the next.
+        /// Bytes from one destination row to the next: at least `row_bytes`, where a block has several.
         pub destination_stride: u32,
         /// Bytes of a row that are copied.
         pub row_bytes: u32,

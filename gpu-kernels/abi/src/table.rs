@@ -31,7 +31,7 @@ table_struct! {
     pub struct TableHeader {
         /// Number of the staged plan, counted from 1; 0 means that nothing was ever staged.
         pub ticket: u64,
-        /// Device address of the [`crate::Completion`] that the last warp writes.
+        /// Device address of the [`crate::Completion`] that the launch writes when it has ended.
         pub completion: u64,
         /// [`crate::VERSION`].
         pub version: u32,
@@ -108,9 +108,9 @@ table_struct! {
     /// - it completes a row: `(slot + 1) % tokens_per_row == 0`. A token that does not is counted neither way: its row
     ///   comes with the token that completes it.
     ///
-    /// Bad are a count or last start out of `0..=capacity` (once a launch; it is forced into that range), and an entry
-    /// whose page or block is past its side, whose request is not found, or has accepted more than it had tokens. Bad
-    /// too is each entry that would be looked up, in a job whose `tokens_per_row` does not divide `page_slots`, or whose
+    /// Bad are a count or last start out of `0..=capacity` (each once a job; it is forced into that range), and an entry
+    /// whose page or block is past its side, whose request is not found, or has accepted fewer than no tokens or more than
+    /// it had. Bad too is each entry that would be looked up, in a job whose `tokens_per_row` does not divide `page_slots`, or whose
     /// `map_rows` does not divide the rows of page and block.
     ///
     /// # Gathers

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | [`thread`] | special registers | an index per OS thread |
 //! | [`copy_rows`], [`zero_rows`] | vector loads and stores, several in flight | pieces lane by lane, alignment asserted; or one `memcpy` a row |
-//! | [`RowPipeline`] | `cp.async` into shared memory, and stores two rows later | copies that happen as late as they may |
+//! | [`RowPipeline`] | `cp.async` into shared memory, and stores two rows later | reads as early or as late as may be, and stores in the end |
 //! | [`each_word`] | vector loads, several in flight | the words lane by lane, alignment asserted |
 //! | [`add`], [`add_u64`], [`arrive_last`], [`load_u64`], [`store_u64`], [`store_release_system`] | scoped PTX atomics | `std` atomics |
 //!

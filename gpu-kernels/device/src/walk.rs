@@ -11,7 +11,7 @@
 pub struct Rows {
     /// Address of the first row.
     pub address: u64,
-    /// Bytes from one row to the next.
+    /// Bytes from one row to the next: at least those of a row, but where there is only one.
     pub stride: u32,
 }
 
@@ -63,7 +63,8 @@ impl Walk {
     #[inline(always)]
     pub(crate) fn advance(&mut self) {
         self.address = self.address.wrapping_add(self.step);
-        self.column += self.columns;
+        // It overflows only past the end of the one row of nearly 4 GiB.
+        self.column = self.column.wrapping_add(self.columns);
         if self.column >= self.row_bytes {
             self.column -= self.row_bytes;
             self.address = self.address.wrapping_add(u64::from(self.gap));
@@ -107,6 +108,17 @@ mod tests {
                 );
                 walk.advance();
             }
+        }
+    }
+
+    #[test]
+    fn one_row_may_be_as_long_as_32_bits_say() {
+        let rows = Rows { address: 1 << 40, stride: 0 };
+        let (row_bytes, first) = (u32::MAX - 15, u32::MAX - 1055);
+        let mut walk = Walk::new(rows, row_bytes, first, 512);
+        for step in 0..3 {
+            assert_eq!(walk.address(), (1 << 40) + u64::from(first) + step * 512);
+            walk.advance();
         }
     }
 

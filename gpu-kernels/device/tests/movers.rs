@@ -249,6 +249,44 @@ fn a_pipeline_that_is_not_finished_has_written_nothing() {
     assert!(world.is_as_wanted());
 }
 
+/// Copies the first row of each move by a pipeline of one warp, and writes over what it was to read before it is finished.
+struct Hasty<'a>(PhantomData<&'a ()>);
+
+impl<'a> Kernel for Hasty<'a> {
+    type Args = &'a [Move];
+    const NAME: &'static str = "hasty";
+
+    unsafe fn run(moves: &'a [Move]) {
+        let mut pipeline = RowPipeline::new();
+        // SAFETY: (1) the rows have this width; (3) they lie in the buffers of the test, and no two moves write the same; (4) all
+        // lanes come by. (2) is broken, which is the test: all runs on one thread.
+        unsafe {
+            for of in moves {
+                let source = of.source.expect("pipelines copy");
+                pipeline.copy(source.address, of.destination.address, of.row_bytes, of.width);
+            }
+            for of in moves {
+                zero_rows(of.source.expect("as above"), 1, of.row_bytes, of.width);
+            }
+        }
+        pipeline.finish();
+    }
+}
+
+/// A kernel that writes what it still copies fails on some rows, whether it counts on reads to be early or to be late.
+#[test]
+fn a_pipeline_reads_some_rows_early_and_some_late() {
+    let sizes: Vec<_> = (1..50).map(|pieces| Size { rows: 1, pieces, width: 16 }).collect();
+    let mut world = World::new(&sizes, false, &mut Random(19));
+    let at = |address: u64, memory: &[u128]| (address - memory.as_ptr().addr() as u64) as usize;
+    for of in world.moves.iter().step_by(2) {
+        let start = at(of.destination.address, &world.destination);
+        world.want[start..start + of.row_bytes as usize].fill(0);
+    }
+    launch::<Hasty<'_>>(one_warp(32), 1, &world.moves);
+    assert!(world.is_as_wanted());
+}
+
 /// Three rows of 2 KB and width 16, and what makes them break that promise.
 fn broken(spoil: impl FnOnce(&mut Move)) -> (World, Move) {
     let mut world = World::new(&[Size { rows: 3, pieces: 128, width: 16 }], false, &mut Random(17));
@@ -286,6 +324,8 @@ misaligned! {
     a_misaligned_source_in_a_pipeline: Pipe<'_, true>, "a load of width 16 is misaligned", |of| source(of).address += 8;
     a_misaligned_destination_in_a_pipeline: Pipe<'_, true>, "a store of width 16 is misaligned", |of| of.destination.address += 2;
     a_short_tail_in_a_pipeline: Pipe<'_, true>, "a load of width 16 is misaligned", |of| of.row_bytes -= 8;
+    overlapping_sources: Moves<'_>, "a load of rows of 2048 bytes, 2032 apart", |of| source(of).stride = 2032;
+    overlapping_destinations: Moves<'_>, "a store of rows of 2048 bytes, 0 apart", |of| of.destination.stride = 0;
     a_width_that_no_access_has: Moves<'_>, "no access is 32 bytes wide", |of| of.width = 32;
 }
 

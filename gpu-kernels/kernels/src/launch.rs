@@ -6,8 +6,8 @@
 //! [`finish`], and it is written only after all have arrived: so all warps of a launch decide alike, however late one
 //! of them begins. The next launch is ordered after this one by its stream, and sees it.
 //!
-//! A table without jobs is answered by warp 0 alone, at once: whether another warp sees the word before or after, it has
-//! nothing to do.
+//! A table without jobs is answered by warp 0 alone, at once, while others may still read its header and that word: whether
+//! they see the ticket before or after, they have nothing to do.
 //!
 //! # Done means visible
 //!
@@ -62,7 +62,7 @@ pub(crate) unsafe fn begin(table: u64, progress: u64) -> Option<TableHeader> {
         return Some(header);
     }
     if warp() == 0 && lane() == 0 {
-        // SAFETY: (1) is ours; (2) other threads touch neither, and this one gets here once.
+        // SAFETY: (1) is ours; (2) other threads return as this one does, and this one gets here once.
         unsafe { answer(&header, progress, &Progress::default()) };
     }
     None
@@ -91,7 +91,7 @@ pub(crate) unsafe fn finish(table: u64, progress: u64, tally: &Tally) {
     }
     // SAFETY: all other threads have arrived and touch nothing any more, so that this one may read and reset the counters:
     // their sums are complete, as they were added before arriving. (1) is ours, and (2) follows. The header is read again:
-    // kept from the beginning it would cost registers everywhere.
+    // kept from the beginning it would take registers for as long.
     unsafe { answer(&read(table), progress, &read(progress)) };
 }
 
@@ -100,12 +100,14 @@ pub(crate) unsafe fn finish(table: u64, progress: u64, tally: &Tally) {
 /// # Safety
 ///
 /// 1. `header` is that of the launch's table, and `progress` the address of its [`Progress`].
-/// 2. No other thread touches either or the completion from here on, but to load [`Progress::done`].
+/// 2. From here on, all that other threads of the launch do is to read the table's header and to load [`Progress::done`].
 #[inline(always)]
 unsafe fn answer(header: &TableHeader, progress: u64, totals: &Progress) {
     let completion = header.completion;
     let done = if header.version == VERSION { status::DONE } else { status::WRONG_VERSION };
-    // SAFETY: (1, 2) are ours; the host reads the completion's ticket atomically, and the rest after that.
+    // SAFETY: (1, 2) are ours, and only the host looks at the completion meanwhile: by atomic loads, of the ticket first. It
+    // reads the rest once it has seen this ticket, which comes last; of a plan that is repeated it may have seen it before, and
+    // what it then reads may be of either run.
     unsafe {
         write(field!(progress, Progress, bad), 0_u32);
         write(field!(progress, Progress, rows), 0_u32);

@@ -8,8 +8,8 @@
 //! | [`pagelift_apply_map()`] | map changes | one entry |
 //!
 //! Each kernel but the last takes the same three steps: the table's ticket says whether there is anything to do, warps
-//! stride over its units, and the last warp to finish tells the host. All of them run on the CPU too, for any launch shape
-//! and order of threads: see `pagelift_device::emulation`.
+//! share its units, and the last warp to finish tells the host. (Of a table without jobs, the first warp does.) All of them
+//! run on the CPU too, for any launch shape and order of threads: see `pagelift_device::emulation`.
 //!
 //! # What a launch promises
 //!
@@ -65,11 +65,14 @@ pub unsafe fn pagelift_copy_pages(args: PagesArgs) {
 ///
 /// # Safety
 ///
-/// 1. The conditions of [`pagelift_copy_pages()`], for row jobs: the arrays they name are as long as they say. What is
-///    *in* these arrays may be anything.
+/// 1. Conditions 1 and 3 of [`pagelift_copy_pages()`], for row jobs: the arrays they name are as long as they say. What is
+///    *in* slot mappings, indices, counts, starts and accepted counts may be anything.
+/// 2. No destination row overlaps a source row, nor another destination row: two entries of page maps that are in use name
+///    different blocks, or different parts of one.
+/// 3. Where a slot may be named twice, its row is written twice, with the same bytes: on the CPU by one worker alone.
 #[kernel]
 pub unsafe fn pagelift_copy_rows(args: RowsArgs) {
-    // SAFETY: (1) is ours.
+    // SAFETY: (1) is our 1, (2) our 2 and 3, and (3) our 1.
     unsafe { rows::copy_rows(&args) }
 }
 

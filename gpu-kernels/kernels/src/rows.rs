@@ -2,7 +2,7 @@
 //!
 //! A unit is one row, `(entry of the slot mapping, layer, segment)`, segment running fastest. How many units a job has is
 //! known only here, from the count of valid entries. Each warp takes one stretch of them, so that it judges an entry once
-//! for many of its rows: judging costs more than a short row. Stretches are as even as can be, and where a job leaves
+//! for many of its rows: judging costs more than a short row. A stretch is an even share, rounded up; where a job leaves
 //! warps without one, the next job begins with those.
 //!
 //! Everything read from slot mapping, counts, starts and maps may be nonsense. It is compared before it is used, and
@@ -23,7 +23,8 @@ use crate::side::Place;
 ///
 /// 1. Addresses and tables are as `pagelift_abi` describes them, and do not change while the launch runs; what is in
 ///    the slot mappings, counts, starts and maps may be anything.
-/// 2. Rows of different entries do not overlap at their destinations, nor any source.
+/// 2. No destination row overlaps a source row, nor another destination row. Where two entries name one slot, whose row is
+///    then written twice with the same bytes, this runs on a GPU, or no two warps run at once.
 /// 3. Launches with the same progress word run one after the other, each with blocks of whole warps, on a
 ///    GPU of at most [`pagelift_device::BLOCK_THREADS`] threads.
 #[inline(always)]
@@ -142,8 +143,9 @@ unsafe fn copy_entry(
     for _ in rows {
         // SAFETY: (1 of `read_at` and `address`) by (2) the route has this segment and this layer, and the verdict's page and
         // block are among those of its sides. (1 of `copy`) The width is the pair's for every row on both sides. (2, 3) Both
-        // rows lie within their blocks, which may be read and written (3), and no other unit has this destination. (4) All
-        // lanes are here (3), and `copy_rows` finishes the pipeline. (5) Blocks are no larger (3).
+        // rows lie within their blocks, which may be read and written (3); another unit has this destination only if it has
+        // this source too, and runs at the same time only on a GPU. (4) All lanes are here (3), and `copy_rows` finishes the
+        // pipeline. (5) Blocks are no larger (3).
         unsafe {
             let pair: SegmentPair =
                 read_at(args.segments, u64::from(route.first_segment) + u64::from(segment));

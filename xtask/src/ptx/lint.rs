@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::recipe::{self, Architecture};
 use super::text::{Kernel, Module};
 
-/// What kernels must hold, by the beginning of their name: 16-byte accesses past the L1 cache, as each byte is read once;
+/// What kernels must hold, by the beginning of their name: 16-byte accesses, whose loads the L1 cache is asked not to keep;
 /// sums whose lanes do not lose each other's; an arrival that orders what the warp has written, since rustc's own
 /// atomics lose their ordering; and the store that makes the completion visible to the host.
 const HELD: &[(&str, &[&str])] = &[
@@ -107,6 +107,7 @@ fn forbidden(statement: &str) -> Option<&'static str> {
         // A directive, or a load or store of that space.
         "" | "ld" | "st" | "cvta" if parts.any(|part| part == "local") => Some(LOCAL),
         "call" => Some("a call: something was not inlined"),
+        "trap" => Some("a trap: something may panic, which would take the context"),
         // Waiting for the lanes of one warp is all that a kernel may do.
         "bar" if parts.next() == Some("warp") => None,
         "bar" | "barrier" => {
@@ -157,6 +158,7 @@ mod tests {
             ("\tret;", "\t@%p1 ld.local.b32 %r1, [%SP];\n\tret;", "local memory"),
             ("\tret;", "\tst.local.v4.b32 [%SP], {%r1};\n\tret;", "local memory"),
             ("\tret;", "\tcall.uni (retval0), helper, (param0);\n\tret;", "a call"),
+            ("\tret;", "\t@%p1 trap;\n\tret;", "a trap"),
             ("\tret;", "\tbar.sync 0;\n\tret;", "block barrier"),
             ("\tret;", "\t{ .reg .u64 t; barrier.cta.sync.aligned 0; }\n\tret;", "block barrier"),
             (".maxntid 768, 1, 1\n", "", "has no .maxntid 768, 1, 1"),

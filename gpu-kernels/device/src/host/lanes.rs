@@ -9,19 +9,19 @@ use crate::{lane, lanes_per_warp};
 /// Copies rows to rows: piece by piece, each lane its own pieces, as a GPU does; or a row at a time where a warp has one
 /// lane.
 ///
-/// A misaligned access is an error on a GPU and fails the emulation. The engine asserts nothing.
+/// A misaligned access is an error on a GPU and fails the emulation, and so do rows that overlap. The engine asserts nothing.
 ///
 /// # Safety
 ///
 /// 1. `width` is 16, 8, 4, 2 or 1, and addresses, strides (of several rows) and `row_bytes` are multiples of it;
-///    `rows · row_bytes` has 32 bits.
+///    strides (of several rows) are `row_bytes` at least, and `rows · row_bytes` has 32 bits.
 /// 2. The rows of `source` may be read, and nobody writes them before the launch has ended.
 /// 3. The rows of `destination` may be written, and nobody else touches them before the launch has ended.
 /// 4. All lanes of the warp make this call, with the same arguments.
 pub unsafe fn copy_rows(source: Rows, destination: Rows, rows: u32, row_bytes: u32, width: u32) {
     if emulating() {
-        assert_rows_aligned(source, rows, row_bytes, width, "a load");
-        assert_rows_aligned(destination, rows, row_bytes, width, "a store");
+        assert_rows(source, rows, row_bytes, width, "a load");
+        assert_rows(destination, rows, row_bytes, width, "a store");
     }
     let (from, to) = (share(source, rows, row_bytes, width), share(destination, rows, row_bytes, width));
     for ((from, bytes), (to, _)) in from.zip(to) {
@@ -38,7 +38,7 @@ pub unsafe fn copy_rows(source: Rows, destination: Rows, rows: u32, row_bytes: u
 /// 1. The conditions of [`copy_rows`], but those of a source.
 pub unsafe fn zero_rows(destination: Rows, rows: u32, row_bytes: u32, width: u32) {
     if emulating() {
-        assert_rows_aligned(destination, rows, row_bytes, width, "a store");
+        assert_rows(destination, rows, row_bytes, width, "a store");
     }
     for (to, bytes) in share(destination, rows, row_bytes, width) {
         // SAFETY: the piece lies within a row, which may be written (1).
@@ -51,7 +51,7 @@ pub unsafe fn zero_rows(destination: Rows, rows: u32, row_bytes: u32, width: u32
 /// # Safety
 ///
 /// 1. The bytes may be read and written, and do not overlap.
-unsafe fn move_bytes(from: u64, to: u64, bytes: u32) {
+pub(super) unsafe fn move_bytes(from: u64, to: u64, bytes: u32) {
     // SAFETY: (1) is ours.
     unsafe {
         copy_nonoverlapping(
@@ -63,7 +63,7 @@ unsafe fn move_bytes(from: u64, to: u64, bytes: u32) {
 }
 
 /// The calling lane's pieces of rows, `(address, bytes)`: every 32nd access in the emulation, whole rows else.
-fn share(rows: Rows, count: u32, row_bytes: u32, width: u32) -> impl Iterator<Item = (u64, u32)> {
+pub(super) fn share(rows: Rows, count: u32, row_bytes: u32, width: u32) -> impl Iterator<Item = (u64, u32)> {
     let piece = if emulating() { width } else { row_bytes };
     let (first, round) = (lane() * piece, lanes_per_warp() * piece);
     let mut walk = Walk::new(rows, row_bytes, first, round);
@@ -75,8 +75,13 @@ fn share(rows: Rows, count: u32, row_bytes: u32, width: u32) -> impl Iterator<It
     })
 }
 
-/// [`assert_aligned`] for each of so many rows.
-fn assert_rows_aligned(rows: Rows, count: u32, row_bytes: u32, width: u32, what: &str) {
+/// [`assert_aligned`] for each of so many rows, none of which begins before the one before it has ended.
+fn assert_rows(rows: Rows, count: u32, row_bytes: u32, width: u32, what: &str) {
+    assert!(
+        count < 2 || rows.stride >= row_bytes,
+        "{what} of rows of {row_bytes} bytes, {} apart",
+        rows.stride
+    );
     // Where the first two are aligned, so is the stride.
     for row in 0..count.min(2) {
         assert_aligned(rows.address + u64::from(row) * u64::from(rows.stride), row_bytes, width, what);

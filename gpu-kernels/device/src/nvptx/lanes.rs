@@ -26,7 +26,7 @@ pub(super) use unrolled;
 /// # Safety
 ///
 /// 1. `width` is 16, 8, 4, 2 or 1, and addresses, strides (of several rows) and `row_bytes` are multiples of it;
-///    `rows · row_bytes` has 32 bits.
+///    strides (of several rows) are `row_bytes` at least, and `rows · row_bytes` has 32 bits.
 /// 2. The rows of `source` may be read, and nobody writes them before the launch has ended.
 /// 3. The rows of `destination` may be written, and nobody else touches them before the launch has ended.
 /// 4. All lanes of the warp make this call, with the same arguments.
@@ -67,7 +67,8 @@ pub unsafe fn zero_rows(destination: Rows, rows: u32, row_bytes: u32, width: u32
 ///
 /// # Safety
 ///
-/// 1. Addresses, strides (of several rows) and `row_bytes` are multiples of `P`'s size; `rows · row_bytes` has 32 bits.
+/// 1. Addresses, strides (of several rows) and `row_bytes` are multiples of `P`'s size; strides (of several rows) are
+///    `row_bytes` at least, and `rows · row_bytes` has 32 bits.
 /// 2. The rows of `source` may be read, those of `destination` written, and nobody else writes either.
 #[inline(always)]
 unsafe fn copy<P: Piece>(source: Rows, destination: Rows, rows: u32, row_bytes: u32) {
@@ -107,7 +108,8 @@ unsafe fn copy<P: Piece>(source: Rows, destination: Rows, rows: u32, row_bytes: 
 ///
 /// # Safety
 ///
-/// 1. Address, stride (of several rows) and `row_bytes` are multiples of `P`'s size; `rows · row_bytes` has 32 bits.
+/// 1. Address, stride (of several rows) and `row_bytes` are multiples of `P`'s size; the stride (of several rows) is
+///    `row_bytes` at least, and `rows · row_bytes` has 32 bits.
 /// 2. The rows may be written, and nobody else touches them.
 #[inline(always)]
 unsafe fn zero<P: Piece>(destination: Rows, rows: u32, row_bytes: u32) {
@@ -122,7 +124,7 @@ unsafe fn zero<P: Piece>(destination: Rows, rows: u32, row_bytes: u32) {
     }
 }
 
-/// What one load or store moves. Loads bypass L1: no byte is read twice.
+/// What one load or store moves. Loads ask L1 not to keep what they bring: a launch seldom reads a byte twice.
 pub(super) trait Piece: Copy {
     const BYTES: u32;
     const ZERO: Self;

@@ -9,7 +9,8 @@ pub(crate) mod sync;
 pub mod thread;
 pub(crate) mod words;
 
-/// Nothing here unwinds or prints: a panic, which only a broken table can cause, stops the launch with an error.
+/// What a panic would come to: a trap, which ends the launch with an error and takes the context. No kernel has one, which
+/// the PTX is checked for.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     // SAFETY: `trap` has no conditions.

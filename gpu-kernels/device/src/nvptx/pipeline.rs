@@ -59,7 +59,8 @@ impl RowPipeline {
     ///
     /// 1. `width` is 16, 8, 4, 2 or 1, and addresses and `bytes` are multiples of it.
     /// 2. `bytes` bytes at `source` may be read, and nobody writes them before the launch has ended.
-    /// 3. `bytes` bytes at `destination` may be written, and nobody else touches them before the launch has ended.
+    /// 3. `bytes` bytes at `destination` may be written, and nobody else touches them before the launch has ended, but to
+    ///    write the same bytes there.
     /// 4. All lanes of the warp make this call, with the same arguments, and [`Self::finish`] in the end.
     /// 5. A block has at most [`BLOCK_THREADS`] threads.
     #[inline(always)]
@@ -81,7 +82,8 @@ impl RowPipeline {
             let left = bytes.saturating_sub(at);
             // SAFETY: (1) is our 1, and (2) our 2 and 3, from this lane's piece on; (3) is our 5.
             unsafe { self.next(source + u64::from(at), destination + u64::from(at), left) };
-            done += SLOT_BYTES;
+            // `bytes` is a multiple of 16, and so below what this stops at.
+            done = done.saturating_add(SLOT_BYTES);
         }
     }
 
@@ -101,7 +103,7 @@ impl RowPipeline {
     ///
     /// 1. `source` and `destination` are multiples of 16, and so is `left`.
     /// 2. Of `left` bytes every 32nd piece, the first one included, may be read at `source` and written at `destination`; until
-    ///    they are stored nobody else writes either.
+    ///    they are stored nobody else writes the former, or other bytes to the latter.
     /// 3. A block has at most [`BLOCK_THREADS`] threads.
     #[inline(always)]
     unsafe fn next(&mut self, source: u64, destination: u64, left: u32) {
@@ -188,7 +190,8 @@ unsafe fn fetched(slot: u32) -> Quad {
 /// # Safety
 ///
 /// 1. `source`, `destination` and `bytes` are multiples of `P`'s size.
-/// 2. `bytes` bytes may be read at `source` and written at `destination`, and nobody else writes either.
+/// 2. `bytes` bytes may be read at `source` and written at `destination`, and nobody else writes the former, or other bytes to
+///    the latter.
 #[inline(always)]
 unsafe fn copy_row<P: Piece>(source: u64, destination: u64, bytes: u32) {
     let first = lane() * P::BYTES;
