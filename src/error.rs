@@ -2,6 +2,7 @@
 
 pub use pagelift_planner::error::{GeometryError, LayoutError, LifecycleError, PlanError, SpanError};
 use pagelift_planner::id::Ticket;
+use pagelift_planner::lifecycle::Rank;
 use thiserror::Error as ThisError;
 
 /// Anything that can go wrong in this crate. The variant says in which domain.
@@ -302,6 +303,15 @@ pub enum LaunchError {
     OtherDigest {
         /// The plan's ticket.
         ticket: Ticket,
+    },
+    /// A rank that does nothing more.
+    #[error(
+        "{rank} is lost, because its GPU has failed or it could not do as it was told; make a new runner for it, and tell the \
+         scheduler that it has joined"
+    )]
+    RankLost {
+        /// The rank.
+        rank: Rank,
     },
 }
 

@@ -11,6 +11,8 @@
 //! | turn imports into a plan | [`plan`] |
 //! | stage the plan, launch it, ask whether it is done | [`launcher::Launcher`] |
 //! | run the kernels | [`backends`] |
+//! | say who may see which block, and what may be used again | [`lifecycle::Lifecycle`] |
+//! | do what that orders a rank, step by step | [`runner::Runner`] |
 //!
 //! # Lifting a block
 //! One block of 16 rows is lifted into a page; only the 3 imported rows are copied.
@@ -206,7 +208,7 @@
 //! Where nothing is captured, a [`CopyEngine`](backends::CopyEngine) carries out the same page plans without a
 //! multiprocessor; [`Transfer`](backends::Transfer) says which of the two is faster.
 //!
-//! A whole engine loop in small is `examples/rust_engine.rs`.
+//! A whole engine loop in small is `examples/rust_engine.rs`; one that goes through a lifecycle is in [`runner`].
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code, reason = "what runs kernels touches raw memory; everything above it is checked")]
@@ -214,6 +216,7 @@ pub mod backends;
 pub mod error;
 pub mod launcher;
 pub mod memory;
+pub mod runner;
 
 pub use error::Error;
 pub use pagelift_planner::{geometry, id, import, layout, lifecycle, plan, quantity};

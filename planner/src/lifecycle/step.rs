@@ -106,6 +106,8 @@ pub struct StepPlans {
     lifts: RestorePlan,
     write_backs: WriteBackPlan,
     mirrors: MirrorPlan,
+    /// Why the first of what could not be planned was refused.
+    refused: Option<PlanError>,
 }
 
 /// How much one rank's plans hold.
@@ -150,6 +152,7 @@ impl StepPlans {
             lifts: RestorePlan::new(Arc::clone(&geometry), pages)?,
             write_backs: WriteBackPlan::new(Arc::clone(&geometry), pages)?,
             mirrors: MirrorPlan::new(Arc::clone(&geometry), rows)?,
+            refused: None,
             geometry,
         })
     }
@@ -158,6 +161,16 @@ impl StepPlans {
     #[must_use]
     pub const fn worker(&self) -> &Worker {
         &self.worker
+    }
+
+    /// The plan of lifts, as it was made last.
+    pub const fn lift_plan(&mut self) -> &mut RestorePlan {
+        &mut self.lifts
+    }
+
+    /// The plan of pages and states that are written back, as it was made last.
+    pub const fn write_back_plan(&mut self) -> &mut WriteBackPlan {
+        &mut self.write_backs
     }
 
     /// The mirror's plan, to bind the step's arrays.
@@ -253,9 +266,10 @@ impl StepPlans {
                 Ok(true) => self.worker.draft(Lane::Lift),
                 Ok(false) => break,
                 Err(error) if later(&error) && !self.lifts.is_empty() => break,
-                Err(_) => {
+                Err(error) => {
                     self.worker.refuse(Lane::Lift);
                     self.release(request);
+                    self.refused.get_or_insert(error);
                 }
             }
         }
@@ -276,6 +290,7 @@ impl StepPlans {
                         break;
                     }
                     self.worker.refuse(Lane::WriteBack);
+                    self.refused.get_or_insert(error);
                 }
             }
         }
@@ -289,6 +304,11 @@ impl StepPlans {
             self.worker.draft(Lane::Mirror);
         }
         &mut self.mirrors
+    }
+
+    /// Why work could not be planned since this was asked last, the first of it: the rank answers that it has failed.
+    pub const fn refused(&mut self) -> Option<PlanError> {
+        self.refused.take()
     }
 
     /// How much work is in a plan: one without any need not be staged.

@@ -1,0 +1,151 @@
+//! One kind of plan of a rank's steps: staged, launched, and asked what became of it.
+
+use pagelift_planner::id::Ticket;
+use pagelift_planner::lifecycle::{Lane, Settled, StepPlans};
+use pagelift_planner::plan::{MirrorPlan, RestorePlan, WriteBackPlan};
+
+use crate::backends::{Backend, Launchable};
+use crate::error::{BackendError, Error, LaunchError};
+use crate::launcher::{Launcher, LauncherOptions, TicketState};
+use crate::memory::Registry;
+
+/// A plan of a rank's steps.
+pub(super) trait StepPlan: Launchable {
+    const LANE: Lane;
+
+    /// What becomes of work that cannot be launched. Rows that are not mirrored lie in their pages still, which are written
+    /// back whole.
+    const UNDONE: Settled;
+
+    fn of(plans: &mut StepPlans) -> &mut Self;
+}
+
+impl StepPlan for RestorePlan {
+    const LANE: Lane = Lane::Lift;
+    const UNDONE: Settled = Settled::Failed;
+
+    fn of(plans: &mut StepPlans) -> &mut Self {
+        plans.lift_plan()
+    }
+}
+
+impl StepPlan for WriteBackPlan {
+    const LANE: Lane = Lane::WriteBack;
+    const UNDONE: Settled = Settled::Failed;
+
+    fn of(plans: &mut StepPlans) -> &mut Self {
+        plans.write_back_plan()
+    }
+}
+
+impl StepPlan for MirrorPlan {
+    const LANE: Lane = Lane::Mirror;
+    const UNDONE: Settled = Settled::Superseded;
+
+    fn of(plans: &mut StepPlans) -> &mut Self {
+        plans.mirror_plan()
+    }
+}
+
+/// The ticket of what was never staged.
+const UNSTAGED: u64 = 0;
+
+/// A launcher of such plans.
+#[derive(Debug)]
+pub(super) struct Line<B: Backend, P> {
+    pub launcher: Launcher<B, P>,
+    /// The last ticket, and the last one whose plan was launched here.
+    staged: u64,
+    launched: u64,
+    /// Whether a plan lies in the table whose launch has failed: a replay would carry it out.
+    failed: bool,
+}
+
+impl<B: Backend, P: StepPlan> Line<B, P> {
+    pub fn bind(
+        backend: B,
+        memory: &Registry,
+        plans: &mut StepPlans,
+        options: LauncherOptions,
+    ) -> Result<Self, Error> {
+        let launcher = Launcher::bind(backend, memory, P::of(plans), options)?;
+        Ok(Self { launcher, staged: 0, launched: 0, failed: false })
+    }
+
+    /// Stages the plan, if there is work in it; `Ok` with the error where that has failed for good.
+    ///
+    /// # Errors
+    /// Where it can be staged later: its work waits then.
+    pub fn stage(&mut self, memory: &Registry, plans: &mut StepPlans) -> Result<Option<Error>, Error> {
+        // What has failed is overwritten, by an empty plan where there is no other.
+        if plans.drafted(P::LANE) == 0 && !(self.failed && P::of(plans).jobs() == 0) {
+            return Ok(None);
+        }
+        match self.launcher.stage(memory, P::of(plans)) {
+            Ok(ticket) => {
+                plans.staged(P::LANE, ticket.number());
+                (self.staged, self.failed) = (ticket.number(), false);
+                Ok(None)
+            }
+            Err(error) if passes(&error) => {
+                plans.retry(P::LANE);
+                Err(error)
+            }
+            Err(error) => {
+                plans.staged(P::LANE, UNSTAGED);
+                plans.settle(P::LANE, UNSTAGED, P::UNDONE);
+                Ok(Some(error))
+            }
+        }
+    }
+
+    /// Launches what was staged and not launched yet. What cannot be launched has failed.
+    pub fn launch(&mut self, memory: &mut Registry, plans: &mut StepPlans) -> Result<(), Error> {
+        if self.staged == self.launched {
+            return Ok(());
+        }
+        let launched = self.launcher.launch(memory);
+        if launched.is_err() {
+            // The last first: work that is planned again is put in front.
+            while let Some(ticket) = plans.tickets(P::LANE).filter(|ticket| *ticket > self.launched).last() {
+                plans.settle(P::LANE, ticket, P::UNDONE);
+            }
+            self.failed = true;
+        }
+        self.launched = self.staged;
+        launched
+    }
+
+    /// Takes note of tickets that are settled.
+    pub fn poll(&self, plans: &mut StepPlans) {
+        while let Some((ticket, settled)) = self.next_settled(plans) {
+            plans.settle(P::LANE, ticket, settled);
+        }
+    }
+
+    /// The earliest ticket that is done or has failed; then the last one that is superseded, for its work is put in front.
+    fn next_settled(&self, plans: &StepPlans) -> Option<(u64, Settled)> {
+        let mut superseded = None;
+        for ticket in plans.tickets(P::LANE) {
+            let settled = match self.launcher.state(Ticket::new(self.launcher.id(), ticket)) {
+                TicketState::Pending => continue,
+                TicketState::Superseded => {
+                    superseded = Some((ticket, Settled::Superseded));
+                    continue;
+                }
+                TicketState::Done(_) => Settled::Done,
+                TicketState::Refused | TicketState::Lost | TicketState::Unknown => Settled::Failed,
+            };
+            return Some((ticket, settled));
+        }
+        superseded
+    }
+}
+
+/// Whether the same will be possible later.
+const fn passes(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Launch(LaunchError::RingFull { .. }) | Error::Backend(BackendError::Capturing { .. })
+    )
+}
