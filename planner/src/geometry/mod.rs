@@ -33,6 +33,7 @@ mod overlap;
 mod pool;
 mod route;
 mod side;
+mod view;
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub(crate) use route::Route;
 pub use route::{CompactRouteKey, RouteKey};
 pub(crate) use side::Side;
 pub use side::{SideKey, SideSpec};
+pub use view::SideView;
 
 use crate::id::{GroupId, PoolId};
 use crate::layout::Segment;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::GeometryError;
 
 /// Which memory a pool lies in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Memory {
     /// Host memory that the device can reach.
@@ -157,6 +157,12 @@ impl Pool {
     #[must_use]
     pub const fn blocks(&self) -> u32 {
         self.spec.blocks
+    }
+
+    /// Blocks of one extent; the last may have fewer.
+    #[must_use]
+    pub const fn blocks_per_extent(&self) -> u32 {
+        self.spec.blocks_per_extent
     }
 
     /// The ranges that its blocks lie in, by address.

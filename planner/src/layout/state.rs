@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::segment::{Segment, check_apart, region_bytes};
 use super::{Shape, sealed::Lower};
@@ -27,7 +27,7 @@ impl StatePart {
 }
 
 /// In which order the window of a convolution lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConvOrder {
     /// `(state_len, dim)`: all channels of a token together. The usual one.

@@ -1,0 +1,63 @@
+//! How a decode engine D pulls a prompt's caches from a prefill engine P, by one-sided reads.
+//!
+//! Pure logic: no input or output, no clock, no `unsafe`. The way of an import is the order of the modules:
+//!
+//! | module | question it answers |
+//! |---|---|
+//! | [`facts`] | what an engine says of its groups that no geometry knows |
+//! | [`schema`] | do both sides mean the same by a block? Equal, or refused with field and both values |
+//! | [`region`] | where do a side's blocks lie? Never compared |
+//! | [`offer`] | what is sent to a peer before anything is read |
+//! | [`pairing`] | which bytes of P's blocks become which bytes of D's |
+//! | [`descriptors`] | the lists that a transport prepares once for each peer |
+//! | [`plan`] | which entries of these lists an import reads, and what it zeroes |
+//!
+//! # Example
+//! P keeps a group on its GPU, D lands it in a host pool. Both describe themselves, D pairs the two and plans an import:
+//! ```
+//! use pagelift_planner::geometry::*;
+//! use pagelift_planner::layout::PagedLayout;
+//! use pagelift_planner::quantity::Tokens;
+//! use pagelift_transport::{facts::*, pairing::Peer, plan::*, offer::Offer};
+//!
+//! /// Eight blocks of 16 tokens, two layers.
+//! fn geometry(memory: Memory) -> Result<Geometry, Box<dyn std::error::Error>> {
+//!     let layout = PagedLayout::mla_bf16(16)?;
+//!     let (page, mut geometry) = (layout.page_bytes().get(), GeometryBuilder::new());
+//!     let pool = geometry.pool(PoolSpec::new("pool", memory, 8, &[Region::new(0x10000, 16 * page)]))?;
+//!     let side = SideSpec::packed(pool, &[0x10000], &[0, 8 * page], page, layout);
+//!     let (host, device) = if memory == Memory::Host { (Some(side), None) } else { (None, Some(side)) };
+//!     let landing = if memory == Memory::Host { Landing::Host } else { Landing::Device };
+//!     let lift = PagedLift::None;
+//!     geometry.group(GroupSpec::<Paged> { name: "main".into(), layers: 2, landing, lift, host, device })?;
+//!     Ok(geometry.build()?)
+//! }
+//!
+//! let facts = |memory| [GroupFacts::new("main", memory).segment("latent", Element::Bf16, &[576])];
+//! let exchange = Exchange::new(Tokens::new(16));
+//! let theirs = Offer::of(&geometry(Memory::Device)?, &exchange, &facts(Memory::Device), Region::address)?;
+//! let ours = Offer::of(&geometry(Memory::Host)?, &exchange, &facts(Memory::Host), Region::address)?;
+//! let peer = Peer::pair(&ours, &theirs)?;
+//! // 20 tokens: P's blocks 5 and 2, into D's 0 and 7.
+//! let plan = peer.plan(
+//!     Tokens::new(20),
+//!     &BlockTables::new().with("main", BlockTable::from_first(&[5, 2])),
+//!     &BlockTables::new().with("main", BlockTable::from_first(&[0, 7])),
+//!     ReadLimits::default(),
+//! )?;
+//! // One read: each block of each layer is one piece.
+//! assert_eq!(plan.reads().len(), 1);
+//! assert_eq!(plan.reads()[0].remote(), [10, 11, 4, 5]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+#![deny(clippy::arithmetic_side_effects)]
+
+pub mod descriptors;
+pub mod error;
+pub mod facts;
+pub mod offer;
+pub mod pairing;
+pub mod plan;
+pub mod region;
+pub mod schema;
