@@ -3,10 +3,9 @@
 use super::event::{Admission, Effect};
 use super::page::HeldPage;
 use super::reads::Reads;
-use super::request::{Progress, Request, Stage};
+use super::request::{Progress, Request, RequestId, Stage};
 use super::round::Round;
 use super::shared::Shared;
-use super::slab::RequestId;
 use super::steps::Steps;
 use crate::error::LifecycleError;
 use crate::import::{Arrival, Policy, PromptSpan, Recurrence};

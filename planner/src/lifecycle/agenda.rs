@@ -88,6 +88,11 @@ impl<T: Copy + PartialEq> Agenda<T> {
             .filter(move |ticket| last.replace(*ticket) != Some(*ticket))
     }
 
+    /// What a ticket has.
+    pub fn of(&self, ticket: u64) -> impl Iterator<Item = T> {
+        self.flying.iter().filter(move |(own, _)| *own == ticket).map(|(_, work)| *work)
+    }
+
     /// Takes work out that is not in flight. Whether it was there.
     pub fn withdraw(&mut self, work: T) -> bool {
         let Some(at) = self.waiting.iter().position(|other| *other == work) else { return false };
@@ -101,6 +106,11 @@ impl<T: Copy + PartialEq> Agenda<T> {
     /// Whether work waits or is in flight.
     pub fn has(&self, work: T) -> bool {
         self.waiting.contains(&work) || self.flying.iter().any(|(_, flying)| *flying == work)
+    }
+
+    /// What is not in flight, in order.
+    pub fn waiting(&self) -> impl Iterator<Item = T> {
+        self.waiting.iter().copied()
     }
 
     /// What is in flight.

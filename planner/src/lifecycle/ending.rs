@@ -2,9 +2,8 @@
 
 use super::admit::index;
 use super::event::{Effect, Outcome};
-use super::request::{Ending, Request, Stage};
+use super::request::{Ending, Request, RequestId, Stage};
 use super::shared::Shared;
-use super::slab::RequestId;
 use crate::error::LifecycleError;
 use crate::import::Recurrence;
 

@@ -8,8 +8,8 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::rank::{Rank, Ranks};
+use super::request::RequestId;
 use super::round::Answer;
-use super::slab::RequestId;
 use crate::id::{HostBlockId, PageId};
 use crate::import::{Arrival, Policy};
 use crate::quantity::Tokens;

@@ -5,10 +5,9 @@
 use super::event::{Effect, Outcome, Read};
 use super::rank::{Rank, Ranks};
 use super::reads::Reads;
-use super::request::{Ending, Request, Stage};
+use super::request::{Ending, Request, RequestId, Stage};
 use super::round::{Answer, Heard, Verdict};
 use super::shared::Shared;
-use super::slab::RequestId;
 use crate::error::LifecycleError;
 use crate::import::Arrival;
 

@@ -9,9 +9,9 @@ use super::options::LifecycleOptions;
 use super::page::PageState;
 use super::pages::Pages;
 use super::rank::{Rank, Ranks};
-use super::request::{Request, Stage};
+use super::request::{Request, RequestId, Stage};
 use super::shared::Shared;
-use super::slab::{RequestId, Slab};
+use super::slab::Slab;
 use crate::error::{LifecycleError, SpanError};
 use crate::id::{HostBlockId, PageId};
 use crate::import::{Arrival, PromptSpan};
@@ -57,7 +57,7 @@ use crate::quantity::Tokens;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
-    requests: Slab,
+    requests: Slab<Request>,
     shared: Shared,
     /// Whose step the last event has begun.
     begun: Option<RequestId>,
@@ -115,7 +115,8 @@ impl Lifecycle {
             effects: Vec::with_capacity(64),
             counters: LifecycleCounters::default(),
         };
-        Ok(Self { requests: Slab::new(options.requests, options.ranks)?, shared, begun: None })
+        let requests = Slab::new("requests", options.requests, || Request::new(options.ranks))?;
+        Ok(Self { requests, shared, begun: None })
     }
 
     /// Takes an event, and returns what is to be done, in that order.
@@ -142,11 +143,11 @@ impl Lifecycle {
         match *event {
             Event::Admit(ref admission) => {
                 let requests = self.requests.len();
-                let Some((id, request)) = self.requests.next() else {
+                let Some((key, request)) = self.requests.next() else {
                     let needed = u64::try_from(requests).unwrap_or(u64::MAX).saturating_add(1);
                     return Err(LifecycleError::NoRoom { what: "requests", needed, free: 0 });
                 };
-                request.admit(id, admission, &mut self.shared)?;
+                request.admit(RequestId::of(key), admission, &mut self.shared)?;
                 self.requests.open();
                 Ok(())
             }
@@ -223,7 +224,7 @@ impl Lifecycle {
         }
         self.shared.lost.insert(rank);
         for slot in 0..self.requests.slots() {
-            if let Some(id) = self.requests.at(slot) {
+            if let Some(id) = self.requests.at(slot).map(RequestId::of) {
                 self.with(id, |request, shared| {
                     request.lose(id, rank, shared);
                     Ok(())
@@ -239,10 +240,11 @@ impl Lifecycle {
         id: RequestId,
         act: impl FnOnce(&mut Request, &mut Shared) -> Result<(), LifecycleError>,
     ) -> Result<(), LifecycleError> {
-        let request = self.requests.get_mut(id).ok_or(LifecycleError::UnknownRequest { request: id })?;
+        let request =
+            self.requests.get_mut(id.key()).ok_or(LifecycleError::UnknownRequest { request: id })?;
         act(request, &mut self.shared)?;
         if request.stage == Stage::Ended {
-            self.requests.close(id);
+            self.requests.close(id.key());
         }
         Ok(())
     }
@@ -284,13 +286,13 @@ impl Lifecycle {
 
     /// Requests that have not ended, in the order of their slots.
     pub fn requests(&self) -> impl Iterator<Item = RequestId> {
-        self.requests.ids()
+        self.requests.keys().map(RequestId::of)
     }
 
     /// What is known of a request, until it has ended.
     #[must_use]
     pub fn request(&self, id: RequestId) -> Option<RequestView<'_>> {
-        Some(RequestView { request: self.requests.get(id)?, shared: &self.shared })
+        Some(RequestView { request: self.requests.get(id.key())?, shared: &self.shared })
     }
 
     /// The block that others find by this content.

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::event::Effect;
+use super::lists::LiftLists;
 use super::machine::Lifecycle;
-use super::slab::RequestId;
-use super::step::LiftLists;
+use super::request::RequestId;
 use crate::id::{HostBlockId, PageId};
 
 /// What every rank is told to do: plain data, to be sent to other threads and processes in the order in which it comes.

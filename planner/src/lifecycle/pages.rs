@@ -1,6 +1,6 @@
 //! Pages: which are free, and who holds the others.
 
-use super::slab::RequestId;
+use super::request::RequestId;
 use crate::error::PlanError;
 use crate::id::PageId;
 use crate::plan::{filled, room};

@@ -1,18 +1,51 @@
 //! One request: what is known of it, and how it ends.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use super::event::{ContentHash, Effect, Outcome};
 use super::page::HeldPage;
 use super::rank::{Rank, Ranks};
 use super::reads::Reads;
 use super::round::{Round, Whole};
 use super::shared::Shared;
-use super::slab::RequestId;
+use super::slab::Key;
 use super::steps::Steps;
 use crate::error::{LifecycleError, PlanError};
 use crate::id::HostBlockId;
 use crate::import::Arrival;
 use crate::plan::filled;
 use crate::quantity::Tokens;
+
+/// A request, from its admission to its end. Its slot is used again; the id is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId {
+    slot: u32,
+    generation: u64,
+}
+
+impl RequestId {
+    /// Its place among the requests of one time.
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        self.slot
+    }
+
+    pub(super) const fn of(key: Key) -> Self {
+        Self { slot: key.slot, generation: key.generation }
+    }
+
+    pub(super) const fn key(self) -> Key {
+        Key { slot: self.slot, generation: self.generation }
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "request {}.{}", self.slot, self.generation)
+    }
+}
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

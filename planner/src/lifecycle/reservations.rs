@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::slab::{Key, Slab};
 use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::{GroupId, ImportId};
 use crate::import::Import;
 use crate::plan::{
-    Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, renew, room,
+    Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, renew,
 };
 use crate::quantity::Bytes;
 
@@ -72,9 +73,7 @@ pub struct Reservations {
     releases: u64,
     /// Who holds each block of all pools.
     holds: Vec<Hold>,
-    slots: Vec<Slot>,
-    /// Slots without an import.
-    free: Vec<u32>,
+    imports: Slab<Held>,
     /// Where an import is checked and worked out.
     scratch: RestorePlan,
 }
@@ -99,14 +98,12 @@ struct Hold {
 /// Held by one import, which lifts into it.
 const ALONE: u32 = u32::MAX;
 
-/// Room for one import.
+/// One import, or room for one.
 #[derive(Debug, Default)]
-struct Slot {
-    /// Counts reservations and releases; an import is reserved here while it is odd.
-    generation: u64,
+struct Held {
     prepared: Prepared,
     /// The places of all blocks that the import holds.
-    held: Vec<u32>,
+    places: Vec<u32>,
 }
 
 /// Each set of reservations has its own stamp.
@@ -120,20 +117,16 @@ impl Reservations {
     pub fn new(geometry: Arc<Geometry>, imports: u32, each: PlanCapacity) -> Result<Self, PlanError> {
         check_most("imports", imports.into(), Self::MOST.into())?;
         let scratch = RestorePlan::new(Arc::clone(&geometry), each)?;
-        let mut slots = room("imports", imports.into())?;
         // As many jobs as an import usually has, one after the other in memory: steps look at them in that order.
         let groups = u64::try_from(geometry.groups.len()).unwrap_or(u64::MAX);
-        for _ in 0..imports {
+        let imports = Slab::new("imports", imports, || {
             let prepared = Prepared::with_room(groups.min(each.jobs.into()))?;
-            slots.push(Slot { prepared, ..Slot::default() });
-        }
-        let mut free = room("imports", imports.into())?;
-        // The last is given away first.
-        free.extend((0..imports).rev());
+            Ok(Held { prepared, ..Held::default() })
+        })?;
         let blocks = scratch.claims().places().into();
         let holds = filled("blocks of all pools", Hold::default(), blocks)?;
         let stamp = STAMPS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { geometry, stamp, releases: 0, holds, slots, free, scratch })
+        Ok(Self { geometry, stamp, releases: 0, holds, imports, scratch })
     }
 
     /// The most imports at one time.
@@ -142,7 +135,7 @@ impl Reservations {
     /// Imports that are reserved.
     #[must_use]
     pub const fn len(&self) -> usize {
-        self.slots.len().saturating_sub(self.free.len())
+        self.imports.len()
     }
 
     /// Whether none is.
@@ -154,7 +147,7 @@ impl Reservations {
     /// Whether an import is reserved here still.
     #[must_use]
     pub fn contains(&self, import: ImportId) -> bool {
-        self.slot(import).is_some()
+        self.held(import).is_some()
     }
 
     /// Takes an import's blocks and pages for it, and works out what lifting it in `mode` takes.
@@ -166,30 +159,24 @@ impl Reservations {
     pub fn reserve(&mut self, import: &Import<'_>, mode: TailRows) -> Result<ImportId, PlanError> {
         self.scratch.clear();
         self.scratch.lift(import, mode)?;
-        let Some(number) = self.free.last().copied() else {
-            let capacity = u64::try_from(self.slots.len()).unwrap_or(u64::MAX);
-            return Err(PlanError::Capacity {
-                what: "imports",
-                needed: capacity.saturating_add(1),
-                capacity,
-            });
+        let capacity = u64::try_from(self.imports.slots()).unwrap_or(u64::MAX);
+        let Some((key, held)) = self.imports.next() else {
+            let needed = capacity.saturating_add(1);
+            return Err(PlanError::Capacity { what: "imports", needed, capacity });
         };
-        let slot = usize::try_from(number).ok().and_then(|number| self.slots.get_mut(number));
-        let slot = slot.ok_or(PlanError::Capacity { what: "imports", needed: 1, capacity: 0 })?;
-        renew("blocks of an import", &mut slot.held, self.scratch.claims().len())?;
+        renew("blocks of an import", &mut held.places, self.scratch.claims().len())?;
         for (claim, usage) in self.scratch.claims().blocks() {
-            if let Err(conflict) = take(&mut self.holds, &mut slot.held, claim, usage) {
-                give_back(&mut self.holds, &mut slot.held);
+            if let Err(conflict) = take(&mut self.holds, &mut held.places, claim, usage) {
+                give_back(&mut self.holds, &mut held.places);
                 return Err(self.scratch.claims().explain(&self.geometry, claim, conflict));
             }
         }
-        if let Err(error) = self.scratch.prepare(&mut slot.prepared) {
-            give_back(&mut self.holds, &mut slot.held);
+        if let Err(error) = self.scratch.prepare(&mut held.prepared) {
+            give_back(&mut self.holds, &mut held.places);
             return Err(error);
         }
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free.pop();
-        Ok(ImportId::new(number, slot.generation, self.stamp))
+        self.imports.open();
+        Ok(ImportId::new(key.slot, key.generation, self.stamp))
     }
 
     /// Gives an import's blocks and pages back. The caller knows that no launch or transfer touches them any more.
@@ -197,14 +184,12 @@ impl Reservations {
     /// # Errors
     /// [`PlanError::UnknownImport`] where it was released already, or reserved elsewhere.
     pub fn release(&mut self, import: ImportId) -> Result<(), PlanError> {
-        let unknown = PlanError::UnknownImport { import };
-        self.slot(import).ok_or_else(|| unknown.clone())?;
-        let slot = usize::try_from(import.get()).ok().and_then(|number| self.slots.get_mut(number));
-        let slot = slot.ok_or(unknown)?;
-        give_back(&mut self.holds, &mut slot.held);
-        slot.generation = slot.generation.wrapping_add(1);
+        let key = self.key(import);
+        let held = key.and_then(|key| self.imports.get_mut(key));
+        let (key, held) = key.zip(held).ok_or(PlanError::UnknownImport { import })?;
+        give_back(&mut self.holds, &mut held.places);
         self.releases = self.releases.wrapping_add(1);
-        self.free.push(import.get());
+        self.imports.close(key);
         Ok(())
     }
 
@@ -214,13 +199,13 @@ impl Reservations {
         if geometry.stamp != self.geometry.stamp {
             return Err(PlanError::ForeignReservations);
         }
-        self.slot(import).map(|slot| &slot.prepared).ok_or(PlanError::UnknownImport { import })
+        self.held(import).map(|held| &held.prepared).ok_or(PlanError::UnknownImport { import })
     }
 
     /// Bytes that lifting an import copies; `None` where it is not reserved here.
     #[must_use]
     pub fn bytes(&self, import: ImportId) -> Option<Bytes> {
-        self.slot(import).map(|slot| Bytes::new(slot.prepared.bytes()))
+        self.held(import).map(|held| Bytes::new(held.prepared.bytes()))
     }
 
     /// Which imports it keeps apart now.
@@ -230,14 +215,20 @@ impl Reservations {
     }
 
     #[inline]
-    fn slot(&self, import: ImportId) -> Option<&Slot> {
-        let slot = self.slots.get(usize::try_from(import.get()).ok()?)?;
-        (import.reservations() == self.stamp && import.generation() == slot.generation).then_some(slot)
+    fn held(&self, import: ImportId) -> Option<&Held> {
+        self.imports.get(self.key(import)?)
+    }
+
+    /// Where an import is, if these reservations made its id.
+    #[inline]
+    fn key(&self, import: ImportId) -> Option<Key> {
+        let key = Key { slot: import.get(), generation: import.generation() };
+        (import.reservations() == self.stamp).then_some(key)
     }
 }
 
 /// Adds an import to a block's holders.
-fn take(holds: &mut [Hold], held: &mut Vec<u32>, claim: Claim, usage: Use) -> Result<(), Conflict> {
+fn take(holds: &mut [Hold], places: &mut Vec<u32>, claim: Claim, usage: Use) -> Result<(), Conflict> {
     let hold = usize::try_from(claim.place).ok().and_then(|place| holds.get_mut(place));
     // Claims come from a plan of the same geometry, which knows no other blocks.
     let Some(hold) = hold else { return Ok(()) };
@@ -250,13 +241,13 @@ fn take(holds: &mut [Hold], held: &mut Vec<u32>, claim: Claim, usage: Use) -> Re
         (others, Use::Read | Use::Hold) => others.saturating_add(1),
     };
     *hold = Hold { group: claim.group.get(), holders };
-    held.push(claim.place);
+    places.push(claim.place);
     Ok(())
 }
 
 /// Takes an import from the holders of its blocks.
-fn give_back(holds: &mut [Hold], held: &mut Vec<u32>) {
-    for place in held.drain(..) {
+fn give_back(holds: &mut [Hold], places: &mut Vec<u32>) {
+    for place in places.drain(..) {
         let Some(hold) = usize::try_from(place).ok().and_then(|place| holds.get_mut(place)) else { continue };
         hold.holders = if hold.holders == ALONE { 0 } else { hold.holders.saturating_sub(1) };
     }

@@ -6,7 +6,7 @@ use super::event::Effect;
 use super::options::LifecycleOptions;
 use super::pages::Pages;
 use super::rank::Ranks;
-use super::slab::RequestId;
+use super::request::RequestId;
 use crate::id::{HostBlockId, PageId};
 
 /// What all requests share.

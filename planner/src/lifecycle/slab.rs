@@ -1,119 +1,143 @@
-//! Requests by id: a slot is used again, an id is not.
+//! Slots that are used again, under keys that are not.
 
-use std::fmt;
+use std::hash::{Hash, Hasher};
 
-use serde::{Deserialize, Serialize};
-
-use super::request::Request;
 use crate::error::PlanError;
 use crate::plan::room;
 
-/// A request, from its admission to its end. Its slot is used again; the id is not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RequestId {
-    slot: u32,
-    generation: u64,
+/// Names what is in a slot, for as long as it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub slot: u32,
+    /// Counts what came into the slot and what left it: odd while something is there.
+    pub generation: u64,
 }
 
-impl RequestId {
-    /// Its place among the requests of one time.
-    #[must_use]
-    pub const fn slot(self) -> u32 {
-        self.slot
-    }
-}
-
-impl fmt::Display for RequestId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "request {}.{}", self.slot, self.generation)
-    }
-}
-
-/// Room for a fixed number of requests. What a request allocated stays with its slot.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Slab {
-    slots: Vec<Slot>,
-    /// Slots without a request; the last is given away first.
+/// Room for a fixed number of values. What a value allocated stays with its slot, for the next one.
+#[derive(Clone, Debug)]
+pub(super) struct Slab<T> {
+    slots: Vec<Slot<T>>,
+    /// Slots that are free; the last is given away first.
     free: Vec<u32>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Slot {
-    /// Counts admissions and ends: odd while a request is here.
+#[derive(Clone, Debug)]
+struct Slot<T> {
     generation: u64,
-    request: Request,
+    value: T,
 }
 
-impl Slab {
-    pub fn new(requests: u32, ranks: u8) -> Result<Self, PlanError> {
-        let mut slots = room("requests", requests.into())?;
-        for _ in 0..requests {
-            slots.push(Slot { generation: 0, request: Request::new(ranks)? });
+impl<T> Slab<T> {
+    /// So many slots with values that nobody has a key of.
+    pub fn new(
+        what: &'static str,
+        count: u32,
+        mut value: impl FnMut() -> Result<T, PlanError>,
+    ) -> Result<Self, PlanError> {
+        let mut slots = room(what, count.into())?;
+        for _ in 0..count {
+            slots.push(Slot { generation: 0, value: value()? });
         }
-        let mut free = room("requests", requests.into())?;
-        free.extend((0..requests).rev());
+        let mut free = room(what, count.into())?;
+        free.extend((0..count).rev());
         Ok(Self { slots, free })
     }
 
-    pub fn len(&self) -> usize {
+    /// Values that somebody has a key of.
+    pub const fn len(&self) -> usize {
         self.slots.len().saturating_sub(self.free.len())
     }
 
-    /// The slot and the id that [`Slab::open`] takes next.
-    pub fn next(&mut self) -> Option<(RequestId, &mut Request)> {
+    pub const fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The slot and the key that [`Slab::open`] gives away next.
+    pub fn next(&mut self) -> Option<(Key, &mut T)> {
         let slot = *self.free.last()?;
         let entry = self.slots.get_mut(index(slot))?;
-        let generation = entry.generation.saturating_add(1);
-        Some((RequestId { slot, generation }, &mut entry.request))
+        let generation = entry.generation.wrapping_add(1);
+        Some((Key { slot, generation }, &mut entry.value))
     }
 
     /// Gives the next slot away.
     pub fn open(&mut self) {
         let slot = self.free.pop().and_then(|slot| self.slots.get_mut(index(slot)));
         if let Some(slot) = slot {
-            slot.generation = slot.generation.saturating_add(1);
+            slot.generation = slot.generation.wrapping_add(1);
         }
     }
 
-    /// Takes a request's slot back: its id is not known any more.
-    pub fn close(&mut self, id: RequestId) {
-        if let Some(slot) = self.slots.get_mut(index(id.slot)).filter(|slot| slot.generation == id.generation)
-        {
-            slot.generation = slot.generation.saturating_add(1);
-            self.free.push(id.slot);
+    /// Takes a slot back: its key is not known any more.
+    pub fn close(&mut self, key: Key) {
+        if let Some(slot) = self.slots.get_mut(index(key.slot)).filter(|slot| slot.is_of(key)) {
+            slot.generation = slot.generation.wrapping_add(1);
+            self.free.push(key.slot);
         }
     }
 
-    pub fn get(&self, id: RequestId) -> Option<&Request> {
-        let slot = self.slots.get(index(id.slot))?;
-        (slot.generation == id.generation && is_live(slot)).then_some(&slot.request)
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.slots.get(index(key.slot)).filter(|slot| slot.is_of(key)).map(|slot| &slot.value)
     }
 
-    pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
-        let slot = self.slots.get_mut(index(id.slot))?;
-        (slot.generation == id.generation && is_live(slot)).then_some(&mut slot.request)
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.slots.get_mut(index(key.slot)).filter(|slot| slot.is_of(key)).map(|slot| &mut slot.value)
     }
 
-    pub fn ids(&self) -> impl Iterator<Item = RequestId> {
-        let live = (0..).zip(&self.slots).filter(|(_, slot)| is_live(slot));
-        live.map(|(number, slot)| RequestId { slot: number, generation: slot.generation })
+    /// The key at a place, if somebody has it.
+    pub fn at(&self, slot: usize) -> Option<Key> {
+        let generation = self.slots.get(slot)?.generation;
+        is_live(generation).then_some(Key { slot: u32::try_from(slot).ok()?, generation })
     }
 
-    /// The id at a place, if a request is there.
-    pub fn at(&self, slot: usize) -> Option<RequestId> {
-        let entry = self.slots.get(slot).filter(|slot| is_live(slot))?;
-        Some(RequestId { slot: u32::try_from(slot).ok()?, generation: entry.generation })
-    }
-
-    pub fn slots(&self) -> usize {
-        self.slots.len()
+    /// All keys, in the order of their slots.
+    pub fn keys(&self) -> impl Iterator<Item = Key> {
+        (0..self.slots.len()).filter_map(|slot| self.at(slot))
     }
 }
 
-const fn is_live(slot: &Slot) -> bool {
-    slot.generation & 1 == 1
+impl<T> Slot<T> {
+    #[inline]
+    const fn is_of(&self, key: Key) -> bool {
+        self.generation == key.generation && is_live(self.generation)
+    }
+
+    /// What counts of it: a value that nobody has a key of is room for the next one, and no more.
+    fn content(&self) -> (u64, Option<&T>) {
+        (self.generation, is_live(self.generation).then_some(&self.value))
+    }
 }
 
+impl<T: PartialEq> PartialEq for Slot<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.content() == other.content()
+    }
+}
+
+impl<T: Hash> Hash for Slot<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.content().hash(state);
+    }
+}
+
+impl<T: PartialEq> PartialEq for Slab<T> {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.slots, &self.free) == (&other.slots, &other.free)
+    }
+}
+
+impl<T: Hash> Hash for Slab<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.slots, &self.free).hash(state);
+    }
+}
+
+const fn is_live(generation: u64) -> bool {
+    generation & 1 == 1
+}
+
+#[inline]
 fn index(slot: u32) -> usize {
     usize::try_from(slot).unwrap_or(usize::MAX)
 }

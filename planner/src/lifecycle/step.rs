@@ -3,87 +3,39 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::event::{Effect, Event};
-use super::machine::RequestView;
+use super::frames::{GroupFrames, GroupLists, Mapped};
+use super::lists::LiftLists;
 use super::order::Order;
 use super::rank::Rank;
+use super::request::RequestId;
 use super::reservations::Reservations;
-use super::slab::RequestId;
 use super::worker::{Lane, Settled, Work, Worker};
 use crate::error::PlanError;
-use crate::geometry::{Geometry, GroupKey, Paged, State};
-use crate::id::{HostBlockId, ImportId, PageId};
-use crate::import::{Arrival, Import, ImportGroup, PromptSpan};
+use crate::geometry::Geometry;
+use crate::id::{GroupId, ImportId, PageId};
+use crate::import::{Import, ImportGroup, PromptSpan};
 use crate::plan::{MirrorPlan, Plan, PlanCapacity, RestorePlan, RowCapacity, TailRows, WriteBackPlan, room};
 use crate::quantity::Bytes;
 
-/// Which blocks and pages of a group a lifecycle's numbers stand for: entry `n` of a list is the group's for number `n`.
-#[derive(Clone, Debug)]
-pub enum GroupFrames {
-    /// A paged group that lifts its tail.
-    Paged {
-        /// The group.
-        group: GroupKey<Paged>,
-        /// By the lifecycle's blocks.
-        blocks: Vec<HostBlockId>,
-        /// By the lifecycle's pages.
-        pages: Vec<PageId>,
-    },
-    /// A group of states, of which each request has one page.
-    State {
-        /// The group.
-        group: GroupKey<State>,
-        /// By the lifecycle's blocks.
-        blocks: Vec<HostBlockId>,
-        /// By the slots of requests.
-        pages: Vec<PageId>,
-    },
-}
-
-/// What a rank has to know to lift a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LiftLists {
-    /// The request's blocks, by position.
-    pub blocks: Vec<HostBlockId>,
-    /// Its pages, by position.
-    pub pages: Vec<(u32, PageId)>,
-    /// The position of the block that holds its state.
-    pub state: Option<u32>,
-    /// Tokens whose rows are there.
-    pub tokens: u64,
-    /// Of an import: prompt, imported tokens, and the first that is computed.
-    span: Option<[u64; 3]>,
-    /// Whether the import has landed in the pages.
-    landed: bool,
-}
-
-impl LiftLists {
-    /// What there is to know, at the time of the effect.
-    #[must_use]
-    pub fn of(request: RequestView<'_>) -> Self {
-        let span = request.span().ok().filter(|_| !request.was_lifted());
-        Self {
-            blocks: request.blocks().to_vec(),
-            pages: request.pages().map(|(position, page, _)| (position, page)).collect(),
-            state: request.state().map(|(_, position)| position),
-            tokens: request.next_token().get().max(span.map_or(0, |span| span.imported().get())),
-            span: span
-                .map(|span| [span.prompt(), span.imported(), span.resume_at()].map(|tokens| tokens.get())),
-            landed: request.arrival() == Arrival::Device && !request.was_lifted(),
-        }
-    }
-}
-
-/// What a rank knows of a request's pages.
+/// What a rank knows of a request's pages. Its memory stays with the request's slot.
 #[derive(Debug, Default)]
 struct Known {
     request: Option<RequestId>,
     lists: Option<LiftLists>,
     import: Option<ImportId>,
-    /// Pages that are mirrored: position, page, block.
-    mapped: Vec<(u32, PageId, HostBlockId)>,
+    /// Pages that are mirrored.
+    mapped: Vec<Mapped>,
+}
+
+impl Known {
+    /// Whatever was known is another request's.
+    fn renew(&mut self, request: RequestId) {
+        if self.request != Some(request) {
+            (self.request, self.lists) = (Some(request), None);
+            self.mapped.clear();
+        }
+    }
 }
 
 /// The plans of a rank's steps.
@@ -108,6 +60,16 @@ pub struct StepPlans {
     mirrors: MirrorPlan,
     /// Why the first of what could not be planned was refused.
     refused: Option<PlanError>,
+    scratch: Scratch,
+}
+
+/// Memory that is used again.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// By group.
+    lists: Vec<GroupLists>,
+    groups: Vec<ImportGroup<'static>>,
+    settled: Vec<RequestId>,
 }
 
 /// How much one rank's plans hold.
@@ -131,7 +93,8 @@ impl StepPlans {
     /// Plans for a rank, all of whose memory is allocated here.
     ///
     /// # Errors
-    /// As [`RestorePlan::new`].
+    /// As [`RestorePlan::new`], and [`PlanError::Frames`] where a group that is lifted has no frames, or others than it
+    /// needs.
     pub fn new(
         rank: Rank,
         geometry: Arc<Geometry>,
@@ -139,9 +102,21 @@ impl StepPlans {
         options: StepOptions,
     ) -> Result<Self, PlanError> {
         let StepOptions { requests: count, block_tokens, pages, rows, mode, writes } = options;
+        frames.iter().try_for_each(|frames| frames.check(&geometry))?;
+        let known = |id| frames.iter().any(|frames| frames.id() == id);
+        let groups = (0..).map(GroupId::new).zip(geometry.groups());
+        if let Some((_, group)) = groups.into_iter().find(|(id, group)| group.is_lifted() && !known(*id)) {
+            let (expected, found) = ("frames, as it is lifted", "none");
+            return Err(PlanError::Frames { group: group.name().into(), expected, found });
+        }
         let mut requests = room("requests of a rank", count.into())?;
         requests.extend((0..count).map(|_| Known::default()));
         Ok(Self {
+            scratch: Scratch {
+                lists: frames.iter().map(|_| GroupLists::default()).collect(),
+                groups: room("groups of an import", u64::try_from(frames.len()).unwrap_or(u64::MAX))?,
+                settled: room("requests of a rank", count.into())?,
+            },
             worker: Worker::new(rank, count)?,
             writes,
             block_tokens: block_tokens.max(1).into(),
@@ -184,14 +159,22 @@ impl StepPlans {
     /// Where a page cannot be mapped or unmapped: nothing has changed then.
     pub fn hear(&mut self, order: Order) -> Result<(), PlanError> {
         match order {
-            Order::Map { request, position, page, block } => self.map(request, position, page, block)?,
+            Order::Map { request, position, page, block } => {
+                let mapped = Mapped { position, page, block };
+                self.map(request.slot(), mapped)?;
+                if let Some(known) = known(&mut self.requests, request) {
+                    known.renew(request);
+                    known.mapped.push(mapped);
+                }
+            }
             Order::ReleasePage { request, page } => self.unmap(request, page)?,
             Order::Lift { request, round, lists } => {
+                for frames in self.frames.iter().filter(|_| self.writes) {
+                    frames.map_ring(self.mirrors.page_map_mut(), &self.geometry, request.slot())?;
+                }
                 if let Some(known) = known(&mut self.requests, request) {
-                    if known.request != Some(request) {
-                        known.mapped.clear();
-                    }
-                    (known.request, known.lists) = (Some(request), Some(lists));
+                    known.renew(request);
+                    known.lists = Some(lists);
                 }
                 self.worker.hear(&Effect::Lift { request, round });
             }
@@ -215,40 +198,30 @@ impl StepPlans {
         Ok(())
     }
 
-    fn map(
-        &mut self,
-        request: RequestId,
-        position: u32,
-        page: PageId,
-        block: HostBlockId,
-    ) -> Result<(), PlanError> {
-        let map = self.mirrors.page_map_mut();
-        for frames in self.frames.iter().filter(|_| self.writes) {
-            let GroupFrames::Paged { group, blocks, pages } = frames else { continue };
-            let Some((own, to)) = at(pages, page.get()).zip(at(blocks, block.get())) else { continue };
-            map.map(*group, own, to)?;
-        }
-        if let Some(known) = known(&mut self.requests, request) {
-            if known.request != Some(request) {
-                (known.request, known.lists) = (Some(request), None);
-                known.mapped.clear();
+    /// Maps a page of the lifecycle in all groups, or in none.
+    fn map(&mut self, slot: u32, mapped: Mapped) -> Result<(), PlanError> {
+        let Self { frames, geometry, mirrors, writes, .. } = self;
+        let map = mirrors.page_map_mut();
+        for (done, own) in frames.iter().enumerate().filter(|_| *writes) {
+            if let Err(error) = own.map(map, geometry, slot, mapped) {
+                for before in frames.iter().take(done) {
+                    before.unmap(map, geometry, slot, mapped)?;
+                }
+                return Err(error);
             }
-            known.mapped.push((position, page, block));
         }
         Ok(())
     }
 
     fn unmap(&mut self, request: RequestId, page: PageId) -> Result<(), PlanError> {
-        let map = self.mirrors.page_map_mut();
-        for frames in self.frames.iter().filter(|_| self.writes) {
-            let GroupFrames::Paged { group, pages, .. } = frames else { continue };
-            if let Some(own) = at(pages, page.get()) {
-                map.unmap(*group, own)?;
-            }
+        let Self { requests, frames, geometry, mirrors, writes, .. } = self;
+        let Some(known) = known(requests, request) else { return Ok(()) };
+        let Some(at) = known.mapped.iter().position(|mapped| mapped.page == page) else { return Ok(()) };
+        if let Some(mapped) = known.mapped.get(at).copied().filter(|_| *writes) {
+            let map = mirrors.page_map_mut();
+            frames.iter().try_for_each(|own| own.unmap(map, geometry, request.slot(), mapped))?;
         }
-        if let Some(known) = known(&mut self.requests, request) {
-            known.mapped.retain(|(_, mapped, _)| *mapped != page);
-        }
+        known.mapped.remove(at);
         Ok(())
     }
 
@@ -334,14 +307,13 @@ impl StepPlans {
 
     /// What became of a ticket.
     pub fn settle(&mut self, lane: Lane, ticket: u64, settled: Settled) {
-        self.worker.settle(lane, ticket, settled);
+        let mut requests = std::mem::take(&mut self.scratch.settled);
         if lane == Lane::Lift {
-            for slot in 0..self.requests.len() {
-                if let Some(request) = self.requests.get(slot).and_then(|known| known.request) {
-                    self.release(request);
-                }
-            }
+            requests.extend(self.worker.lifted_by(ticket));
         }
+        self.worker.settle(lane, ticket, settled);
+        requests.drain(..).for_each(|request| self.release(request));
+        self.scratch.settled = requests;
     }
 
     /// What the rank has to say to the scheduler.
@@ -351,27 +323,27 @@ impl StepPlans {
 
     /// Adds a lift; `false` where it would be more than `most` bytes beside others.
     fn add_lift(&mut self, request: RequestId, most: Bytes) -> Result<bool, PlanError> {
-        let Self { requests, frames, reservations, lifts, geometry, .. } = self;
+        let Self { requests, frames, reservations, lifts, geometry, scratch, .. } = self;
         let slot = request.slot();
         let known = known(requests, request).filter(|known| known.request == Some(request));
-        let Some((known, lift)) =
-            known.and_then(|known| Some((known.lists.clone()?, known))).map(|(o, k)| (k, o))
-        else {
-            // Nothing was said of it: there is nothing to lift.
-            return Ok(true);
-        };
-        let Some([prompt, imported, resume_at]) = lift.span else {
-            let mark = lifts.begin();
-            return lift_again(lifts, geometry, frames, slot, &lift, self.block_tokens)
+        // Nothing was said of it: there is nothing to lift.
+        let Some(Known { lists: Some(order), import, .. }) = known else { return Ok(true) };
+        let Some(span) = order.span() else {
+            let (mark, from) = (lifts.begin(), (&**geometry, self.block_tokens));
+            let mut all = frames.iter().zip(&mut scratch.lists);
+            return all
+                .try_for_each(|(frames, lists)| frames.lift_again(lifts, from, (slot, order), lists))
                 .map(|()| true)
                 .inspect_err(|_| lifts.rewind(mark));
         };
-        if known.import.is_none() {
-            let tokens = crate::quantity::Tokens::new;
-            let span = PromptSpan::explicit(tokens(prompt), tokens(imported), tokens(resume_at))?;
-            known.import = Some(reserve(reservations, frames, slot, &lift, span, self.mode)?);
-        }
-        let Some(import) = known.import else { return Ok(true) };
+        let import = match *import {
+            Some(import) => import,
+            None => {
+                let reserved =
+                    scratch.reserve(reservations, (frames, geometry), (slot, order), span?, self.mode)?;
+                *import.insert(reserved)
+            }
+        };
         if !lifts.is_empty() && reservations.bytes(import).is_some_and(|bytes| bytes > most) {
             return Ok(false);
         }
@@ -380,40 +352,32 @@ impl StepPlans {
 
     fn add_write_back(&mut self, work: Work) -> Result<(), PlanError> {
         let Self { requests, frames, write_backs, writes, geometry, .. } = self;
-        let request = work.request();
+        let (request, slot) = (work.request(), work.request().slot());
         let Some(known) = known(requests, request).filter(|known| known.request == Some(request)) else {
             return Ok(());
         };
         let (first, last) = match work {
             Work::Checkpoint { position, .. } | Work::Save { position, .. } => {
                 // Positions are those of the lift's blocks, or of pages that were mapped since.
-                let mapped = known.mapped.iter().find(|(own, ..)| *own == position).map(|(.., block)| *block);
-                let block = mapped.or_else(|| at(&known.lists.as_ref()?.blocks, position));
-                for frames in frames.iter() {
-                    let GroupFrames::State { group, blocks, pages } = frames else { continue };
-                    let ends = at(pages, request.slot()).zip(block.and_then(|block| at(blocks, block.get())));
-                    let Some((page, block)) = ends else {
-                        let (group, list) = (geometry.group_name(group.id()), "host blocks");
-                        let (expected, found) = (u64::from(position).saturating_add(1), u64::from(position));
-                        return Err(PlanError::ListLength { group, list, expected, found });
-                    };
-                    write_backs.checkpoint(*group, page, block)?;
-                }
-                return Ok(());
+                let mapped = known.mapped.iter().find(|mapped| mapped.position == position);
+                let block = mapped.map(|mapped| mapped.block);
+                let ordered = || at(&known.lists.as_ref()?.blocks, position);
+                let block = (position, block.or_else(ordered));
+                return frames
+                    .iter()
+                    .try_for_each(|frames| frames.checkpoint(write_backs, geometry, slot, block));
             }
             Work::Spill { position, .. } => (position, position),
             Work::Rewrite { first, last, .. } => (first, last),
             Work::Lift { .. } | Work::Mirror { .. } => return Ok(()),
         };
         // What is not mapped is a copy of what others see.
-        let within = |position: u32| *writes && (first..=last).contains(&position);
-        for (_, page, block) in known.mapped.iter().filter(|(position, ..)| within(*position)) {
-            for frames in frames.iter() {
-                let GroupFrames::Paged { group, blocks, pages } = frames else { continue };
-                if let Some((page, block)) = at(pages, page.get()).zip(at(blocks, block.get())) {
-                    write_backs.spill(*group, &[page], &[block])?;
-                }
-            }
+        let within = |mapped: &&Mapped| *writes && (first..=last).contains(&mapped.position);
+        for mapped in known.mapped.iter().filter(within) {
+            frames.iter().try_for_each(|frames| frames.spill(write_backs, geometry, slot, *mapped))?;
+        }
+        if *writes && matches!(work, Work::Rewrite { .. }) {
+            frames.iter().try_for_each(|frames| frames.spill_ring(write_backs, geometry, slot))?;
         }
         Ok(())
     }
@@ -436,77 +400,31 @@ const fn later(error: &PlanError) -> bool {
     matches!(error, PlanError::Capacity { .. } | PlanError::WrittenTwice { .. } | PlanError::Overlap { .. })
 }
 
-/// Checks and holds an import's lists, group by group.
-fn reserve(
-    reservations: &mut Reservations,
-    frames: &[GroupFrames],
-    slot: u32,
-    lift: &LiftLists,
-    span: PromptSpan,
-    mode: TailRows,
-) -> Result<ImportId, PlanError> {
-    let mut lists = room("groups of an import", u64::try_from(frames.len()).unwrap_or(u64::MAX))?;
-    for frames in frames {
-        lists.push(match frames {
-            GroupFrames::Paged { blocks, pages, .. } => (
-                lift.blocks.iter().filter_map(|block| at(blocks, block.get())).collect::<Vec<_>>(),
-                lift.pages.iter().filter_map(|(_, page)| at(pages, page.get())).collect::<Vec<_>>(),
-            ),
-            GroupFrames::State { blocks, pages, .. } => {
-                let block = lift.state.and_then(|position| at(&lift.blocks, position));
-                let block = block.and_then(|block| at(blocks, block.get()));
-                (block.into_iter().collect(), at(pages, slot).into_iter().collect())
-            }
-        });
+impl Scratch {
+    /// Checks and holds an import's lists, group by group.
+    fn reserve(
+        &mut self,
+        reservations: &mut Reservations,
+        (frames, geometry): (&[GroupFrames], &Geometry),
+        (slot, order): (u32, &LiftLists),
+        span: PromptSpan,
+        mode: TailRows,
+    ) -> Result<ImportId, PlanError> {
+        for (frames, lists) in frames.iter().zip(&mut self.lists) {
+            frames.lists(slot, order, lists);
+        }
+        let mut groups = emptied(std::mem::take(&mut self.groups));
+        groups.extend(frames.iter().zip(&self.lists).map(|(own, lists)| own.import(geometry, order, lists)));
+        let reserved = reservations.reserve(&Import { span, groups: &groups }, mode);
+        self.groups = emptied(groups);
+        reserved
     }
-    let groups: Vec<ImportGroup<'_>> = frames
-        .iter()
-        .zip(&lists)
-        .map(|(frames, (blocks, pages))| match frames {
-            GroupFrames::Paged { group, .. } if lift.landed => ImportGroup::landed(*group, pages),
-            GroupFrames::State { group, .. } if lift.landed => ImportGroup::landed(*group, pages),
-            // A request without a state begins with none.
-            GroupFrames::State { group, .. } if blocks.is_empty() => ImportGroup::landed(*group, pages),
-            GroupFrames::Paged { group, .. } => ImportGroup::new(*group, blocks, pages),
-            GroupFrames::State { group, .. } => ImportGroup::new(*group, blocks, pages),
-        })
-        .collect();
-    reservations.reserve(&Import { span, groups: &groups }, mode)
 }
 
-/// Adds what a request had before it was preempted: whole pages, and its state.
-fn lift_again(
-    plan: &mut RestorePlan,
-    geometry: &Geometry,
-    frames: &[GroupFrames],
-    slot: u32,
-    lift: &LiftLists,
-    block_tokens: u64,
-) -> Result<(), PlanError> {
-    let missing = |group| PlanError::ForeignGroup { group };
-    for frames in frames {
-        match frames {
-            GroupFrames::Paged { group, blocks, pages } => {
-                let route = geometry.lift_route(*group).ok_or_else(|| missing(group.id()))?;
-                for (position, page) in &lift.pages {
-                    let filled = u64::from(*position).saturating_mul(block_tokens) < lift.tokens;
-                    let block = at(&lift.blocks, *position).and_then(|block| at(blocks, block.get()));
-                    if let Some((block, page)) = block.zip(at(pages, page.get())).filter(|_| filled) {
-                        plan.gather(route, &[block], &[page])?;
-                    }
-                }
-            }
-            GroupFrames::State { group, blocks, pages } => {
-                let route = geometry.lift_route(*group).ok_or_else(|| missing(group.id()))?;
-                let block = lift.state.and_then(|position| at(&lift.blocks, position));
-                let block = block.and_then(|block| at(blocks, block.get()));
-                if let Some((block, page)) = block.zip(at(pages, slot)) {
-                    plan.gather(route, &[block], &[page])?;
-                }
-            }
-        }
-    }
-    Ok(())
+/// No groups, in the memory of others: collecting reuses it.
+fn emptied<'to>(mut groups: Vec<ImportGroup<'_>>) -> Vec<ImportGroup<'to>> {
+    groups.clear();
+    groups.into_iter().map_while(|_| None).collect()
 }
 
 fn known(requests: &mut [Known], request: RequestId) -> Option<&mut Known> {

@@ -6,8 +6,8 @@
 use super::agenda::Agenda;
 use super::event::{Effect, Event};
 use super::rank::Rank;
+use super::request::RequestId;
 use super::round::Answer;
-use super::slab::RequestId;
 use crate::error::PlanError;
 use crate::plan::room;
 
@@ -46,6 +46,8 @@ pub enum Work {
         request: RequestId,
         /// The position.
         position: u32,
+        /// One past the last step that the states have seen.
+        steps: u32,
     },
     /// Write a page to its block.
     Spill {
@@ -201,7 +203,7 @@ impl Worker {
             Effect::Save { request, position } => {
                 self.write(request, |entry| {
                     entry.states = entry.states.saturating_add(1);
-                    Work::Save { request, position }
+                    Work::Save { request, position, steps: entry.steps.end }
                 });
             }
             Effect::Spill { request, position } => {
@@ -226,9 +228,19 @@ impl Worker {
     pub fn next(&self, lane: Lane) -> Option<Work> {
         match lane {
             Lane::Lift => self.lifts.next(),
-            Lane::WriteBack => self.writes.next(),
+            Lane::WriteBack => self.writes.next().filter(|work| !self.is_too_early(*work)),
             Lane::Mirror => self.mirrors.next(),
         }
+    }
+
+    /// Whether a state is to be written that is not computed yet: write-backs are launched before the step that computes it.
+    fn is_too_early(&self, work: Work) -> bool {
+        let (Work::Checkpoint { request, steps, .. } | Work::Save { request, steps, .. }) = work else {
+            return false;
+        };
+        let before =
+            |work| matches!(work, Work::Mirror { request: own, step, .. } if own == request && step < steps);
+        self.mirrors.waiting().any(before)
     }
 
     /// The next work is in the plan.
@@ -284,9 +296,19 @@ impl Worker {
         }
     }
 
+    /// Requests that a launch of this ticket may be lifting.
+    pub fn lifted_by(&self, ticket: u64) -> impl Iterator<Item = RequestId> {
+        self.lifts.of(ticket).map(Work::request)
+    }
+
     /// Work that a launch may be doing.
     pub fn in_flight(&self) -> impl Iterator<Item = Work> {
         self.lifts.in_flight().chain(self.writes.in_flight()).chain(self.mirrors.in_flight())
+    }
+
+    /// Work that no launch is doing: it waits for a plan, or for the plan that it is in to be staged.
+    pub fn waiting(&self) -> impl Iterator<Item = Work> {
+        self.lifts.waiting().chain(self.writes.waiting()).chain(self.mirrors.waiting())
     }
 
     /// Whether it has nothing to do.

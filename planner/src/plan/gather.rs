@@ -113,7 +113,7 @@ impl PagePlan<DeviceToHost> {
 }
 
 /// What a group lacks that cannot be copied in that direction.
-pub(super) fn no_route(
+pub(crate) fn no_route(
     geometry: &crate::geometry::Geometry,
     id: crate::id::GroupId,
     direction: &'static str,

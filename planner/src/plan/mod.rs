@@ -63,6 +63,7 @@ use pagelift_abi as abi;
 use zerocopy::{Immutable, IntoBytes};
 
 pub(crate) use claims::{Claim, Conflict, Use};
+pub(crate) use gather::no_route;
 pub(crate) use prepared::Prepared;
 
 pub use binding::{Queries, RowBinding, SlotWidth};

@@ -229,7 +229,7 @@ fn a_preempted_request_is_lifted_again_from_its_own_blocks() {
     engine.tell(&Event::Resume { request, behind: 1 });
     // 10 tokens: the page that is written has two, the one behind it is sealed.
     let plan = engine.plans.plan_lifts(Bytes::new(u64::MAX));
-    assert_eq!((plan.jobs(), plan.bytes()), (2, Some(Bytes::new(2 * PAGE))));
+    assert_eq!((plan.jobs(), plan.bytes()), (1, Some(Bytes::new(2 * PAGE))));
     engine.plans.staged(Lane::Lift, 9);
     engine.plans.settle(Lane::Lift, 9, Settled::Done);
     engine.report();
