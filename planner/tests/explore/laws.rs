@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use pagelift_planner::id::{HostBlockId, PageId};
-use pagelift_planner::lifecycle::{Effect, Event, Lane, PageState, RequestId, Stage};
+use pagelift_planner::lifecycle::{Effect, Event, PageState, RequestId, Stage};
 
-use crate::world::{LANES, Order, World};
+use crate::rank::Order;
+use crate::world::{World, sender};
 
 /// Checks all of it.
 pub fn check(world: &World<'_>) {
@@ -117,9 +118,8 @@ fn nobody_is_awaited_for_ever(world: &World<'_>) {
                 for rank in view.awaited().iter() {
                     let side = &world.sides[rank.get() as usize];
                     let orders = side.inbox.iter().any(|order| asks(order, id));
-                    let lane = |lane: &Lane| side.worker.next(*lane).is_some_and(|work| work.request() == id);
-                    let work =
-                        LANES.iter().any(lane) || side.worker.in_flight().any(|work| work.request() == id);
+                    let mut works = side.worker.waiting().chain(side.worker.in_flight());
+                    let work = works.any(|work| work.request() == id);
                     let message = world.net.iter().any(|event| about(event) == Some(rank));
                     let noticed = side.alive || !world.life.lost().contains(rank);
                     assert!(noticed, "I6: {id} waits for {rank}, which is lost");
@@ -147,7 +147,16 @@ fn asks(order: &Order, id: RequestId) -> bool {
 
 /// I7: two who hear the same of ranks, in another order, conclude the same.
 fn case_17_order_does_not_matter(world: &World<'_>) {
-    for (first, second) in world.net.iter().zip(world.net.iter().skip(1)).take(2) {
+    // The two messages of each rank that come first, and the first of different ranks.
+    let (mut firsts, mut pairs) = (Vec::<&Event<'_>>::new(), Vec::new());
+    for side in &world.sides {
+        let mut own = world.net.iter().filter(|event| sender(event) == Some(side.worker.rank()));
+        let Some(first) = own.next() else { continue };
+        pairs.extend(own.next().map(|second| (first, second)));
+        pairs.extend(firsts.iter().map(|other| (*other, first)));
+        firsts.push(first);
+    }
+    for (first, second) in pairs {
         let [one, other] = [[first, second], [second, first]].map(|events| {
             let mut life = world.life.clone();
             for event in events {

@@ -13,8 +13,12 @@
     reason = "a test says what it expects by panicking"
 )]
 
+mod actions;
+mod fingerprint;
 mod ghost;
 mod laws;
+mod rank;
+mod scheduler;
 mod search;
 mod world;
 mod worlds;

@@ -4,8 +4,9 @@ use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
+use crate::actions::Action;
 use crate::laws;
-use crate::world::{Action, World};
+use crate::world::World;
 
 /// How a state was reached.
 struct Trail {
@@ -26,22 +27,24 @@ pub fn all_states(name: &str, start: World<'_>, most: usize) -> (usize, usize) {
             let trail = Rc::new(Trail { action, before: trail.clone() });
             let tried = catch_unwind(AssertUnwindSafe(|| {
                 let possible = next.act(action);
-                if possible {
+                let fresh = possible && seen.insert(next.fingerprint());
+                if fresh {
                     laws::check(&next);
                 }
-                possible
+                (possible, fresh)
             }));
             match tried {
-                Ok(false) => continue,
-                Ok(true) => at_rest = false,
+                Ok((possible, fresh)) => {
+                    at_rest &= !possible;
+                    if fresh {
+                        assert!(seen.len() <= most, "`{name}` has more than {most} states");
+                        open.push((next, Some(trail)));
+                    }
+                }
                 Err(panic) => {
                     explain(name, &trail);
                     resume_unwind(panic);
                 }
-            }
-            if seen.insert(next.fingerprint()) {
-                assert!(seen.len() <= most, "`{name}` has more than {most} states");
-                open.push((next, Some(trail)));
             }
         }
         if at_rest {

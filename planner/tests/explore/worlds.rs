@@ -42,7 +42,7 @@ const fn any(all: u32) -> Faults {
 }
 
 fn explore(name: &str, options: LifecycleOptions, scripts: &[Script], faults: Faults) {
-    let (states, rests) = all_states(name, World::new(options, scripts, faults), 5_000_000);
+    let (states, rests) = all_states(name, World::new(options, scripts, faults), 100_000_000);
     assert!(states > 10 && rests > 0);
 }
 
@@ -146,19 +146,38 @@ fn too_few_blocks_for_two() {
     explore("eviction", options, &scripts, NONE);
 }
 
-/// Minutes, and best without debug assertions: `cargo test --release --test explore -- --ignored`.
+/// Of the same prompt: the second finds what the first has published, or imports all of it, as they come.
+fn two_imports() -> [Script; 2] {
+    [(); 2].map(|()| Script { steps: 0, ..script() })
+}
+
 #[test]
-#[ignore = "visits millions of states"]
-fn larger_worlds() {
-    explore("two imports, one fault", OPTIONS, &[script(), script()], any(1));
-    let options = LifecycleOptions { pages: 2, ..OPTIONS };
-    explore("aligned prompts, one fault", options, &aligned(), any(1));
-    explore("drafts, two faults", OPTIONS, &drafts(), any(2));
-    let (scripts, options) = decoding();
-    explore("two writers, two steps ahead, two faults", options, &scripts, any(2));
-    let (scripts, options) = states();
-    explore("states, two faults", options, &scripts, any(2));
-    explore("landing on the device, two faults", OPTIONS, &device(), any(2));
-    let (scripts, options) = eviction();
-    explore("eviction, one fault", options, &scripts, any(1));
+fn two_imports_with_any_two_faults() {
+    explore("two imports, any two faults", OPTIONS, &two_imports(), any(2));
+}
+
+/// Larger worlds, each alone. Minutes, and best without debug assertions: `cargo xtask soak --worlds`.
+mod whole {
+    use super::*;
+
+    macro_rules! worlds {
+        ($($name:ident: $options:expr, $scripts:expr, $faults:expr;)*) => {$(
+            #[test]
+            #[ignore = "visits millions of states"]
+            fn $name() {
+                explore(stringify!($name), $options, &$scripts, $faults);
+            }
+        )*};
+    }
+
+    worlds! {
+        two_imports_and_a_step: OPTIONS, [script(), two_imports()[1].clone()], any(2);
+        two_imports_and_a_step_each: OPTIONS, [script(), script()], any(2);
+        aligned_prompts: LifecycleOptions { pages: 2, ..OPTIONS }, aligned(), any(2);
+        drafts_and_two_faults: OPTIONS, drafts(), any(2);
+        two_steps_ahead: decoding().1, decoding().0, any(2);
+        states_and_two_faults: states().1, states().0, any(2);
+        landing_on_the_device_and_two_faults: OPTIONS, device(), any(2);
+        evictions: eviction().1, eviction().0, any(2);
+    }
 }
