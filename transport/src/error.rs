@@ -7,6 +7,8 @@ use pagelift_planner::quantity::Tokens;
 use thiserror::Error;
 
 use crate::facts::Element;
+use crate::lease::Terms;
+use crate::notice::ExportId;
 use crate::schema::Mismatch;
 
 /// A schema that cannot be, or that is not the other side's.
@@ -367,6 +369,62 @@ pub enum PlanError {
     /// Entries are numbered in 31 bits.
     #[error("a descriptor list has more entries than can be numbered")]
     TooManyEntries,
+}
+
+/// Something that is no notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{bytes} bytes came that are no notice of a finished read")]
+pub struct NoticeError {
+    /// How many.
+    pub bytes: usize,
+}
+
+/// A lease that is not held, or cannot be given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LeaseError {
+    /// Nothing is held: it has ended, or was another process's.
+    #[error("{export} is not held for rank {rank}")]
+    NotHeld {
+        /// The export.
+        export: ExportId,
+        /// The rank.
+        rank: u32,
+    },
+    /// As many as there may be.
+    #[error("{most} exports are held, and no more may be; try again when one has ended")]
+    Full {
+        /// The limit.
+        most: usize,
+    },
+    /// Ranks are counted.
+    #[error("an export for {found} ranks; expected 1 to {most}")]
+    Ranks {
+        /// As many as were asked for.
+        found: u32,
+        /// The limit.
+        most: u32,
+    },
+    /// One heartbeat may be lost.
+    #[error("{terms:?}: a lease must last for two heartbeats and the margin at least")]
+    Terms {
+        /// What was asked for.
+        terms: Terms,
+    },
+}
+
+/// An event of a read that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// The import has fewer.
+    #[error("part {part} of an import of {parts} parts")]
+    NoSuchPart {
+        /// The part.
+        part: usize,
+        /// Parts.
+        parts: usize,
+    },
 }
 
 /// The items, each after a comma but the first.

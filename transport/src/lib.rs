@@ -11,6 +11,9 @@
 //! | [`pairing`] | which bytes of P's blocks become which bytes of D's |
 //! | [`descriptors`] | the lists that a transport prepares once for each peer |
 //! | [`plan`] | which entries of these lists an import reads, and what it zeroes |
+//! | [`receive`] | when is an import over, who is told, and what of it is valid? |
+//! | [`lease`] | until when does P hold its blocks, and until when may D believe what it reads? |
+//! | [`notice`] | what D tells P when it reads no more |
 //!
 //! # Example
 //! P keeps a group on its GPU, D lands it in a host pool. Both describe themselves, D pairs the two and plans an import:
@@ -56,8 +59,11 @@
 pub mod descriptors;
 pub mod error;
 pub mod facts;
+pub mod lease;
+pub mod notice;
 pub mod offer;
 pub mod pairing;
 pub mod plan;
+pub mod receive;
 pub mod region;
 pub mod schema;

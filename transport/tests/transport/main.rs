@@ -6,8 +6,11 @@
     reason = "a test says what it expects by panicking"
 )]
 
+mod faults;
+mod leases;
 mod payload;
 mod planned;
 mod reads;
+mod receive;
 mod regions;
 mod world;
