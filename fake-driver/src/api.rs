@@ -99,21 +99,33 @@ macro_rules! api {
     };
 }
 
+/// `CU_DEVICE_ATTRIBUTE_…`.
+const MAX_THREADS_PER_BLOCK: c_int = 1;
+const MAX_SHARED_MEMORY_PER_BLOCK: c_int = 8;
+const WARP_SIZE: c_int = 10;
+const MULTIPROCESSOR_COUNT: c_int = 16;
+const CAN_MAP_HOST_MEMORY: c_int = 19;
+const MAX_THREADS_PER_MULTIPROCESSOR: c_int = 39;
+const UNIFIED_ADDRESSING: c_int = 41;
+const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
+const COMPUTE_CAPABILITY_MINOR: c_int = 76;
+const MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: c_int = 81;
+const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
+
 /// What `cuDeviceGetAttribute` says of each device.
 const fn attribute(attribute: c_int) -> Option<c_int> {
     Some(match attribute {
-        // Warps of 32 threads, blocks of 1024, and few multiprocessors: they are run one after the other.
-        1 => 1024,
-        8 => 48 << 10,
-        10 => 32,
-        16 => 2,
-        // Host memory can be mapped; addresses are unified.
-        19 | 41 => 1,
-        39 => 2048,
-        75 => 9,
-        76 => 0,
-        81 => 228 << 10,
-        97 => 227 << 10,
+        MAX_THREADS_PER_BLOCK => 1024,
+        MAX_SHARED_MEMORY_PER_BLOCK => 48 << 10,
+        WARP_SIZE => 32,
+        // Few: they are run one after the other.
+        MULTIPROCESSOR_COUNT => 2,
+        CAN_MAP_HOST_MEMORY | UNIFIED_ADDRESSING => 1,
+        MAX_THREADS_PER_MULTIPROCESSOR => 2048,
+        COMPUTE_CAPABILITY_MAJOR => 9,
+        COMPUTE_CAPABILITY_MINOR => 0,
+        MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => 228 << 10,
+        MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => 227 << 10,
         _ => return None,
     })
 }
@@ -299,7 +311,7 @@ api! {
     ) {
         let stream = call.stream(stream.addr())?;
         let function = call.state.functions.get(&function.addr()).ok_or(INVALID_HANDLE)?;
-        call.owned(function.context)?;
+        call.in_context_of(function.context)?;
         let flat = [grid_y, grid_z, block_y, block_z] == [1; 4];
         let whole_warps = (1..=BLOCK_THREADS).contains(&block_x) && block_x.is_multiple_of(32);
         if !flat || grid_x == 0 || !whole_warps || i64::from(shared_bytes) > i64::from(function.shared) {
@@ -514,7 +526,16 @@ api! {
             Recorded::Captured { .. } => Err(CAPTURED_EVENT),
         }
     }
-    "cuEventElapsedTime" event_elapsed(_call, milliseconds: *mut f32, _from: Handle, _to: Handle) {
+    "cuEventElapsedTime" event_elapsed(call, milliseconds: *mut f32, from: Handle, to: Handle) {
+        for event in [from, to] {
+            match call.state.events.get(&event.addr()).ok_or(INVALID_HANDLE)?.recorded {
+                Recorded::Nowhere => return Err(INVALID_HANDLE),
+                Recorded::In { stream, done } if call.state.has_done(stream, done) => {}
+                Recorded::In { .. } => return Err(NOT_READY),
+                Recorded::Captured { .. } => return Err(CAPTURED_EVENT),
+            }
+        }
+        // Nothing here takes time.
         store(milliseconds, 0.0)
     }
 

@@ -79,7 +79,7 @@ impl Call<'_> {
     pub fn unsafe_call(&mut self) -> Result<(), c_int> {
         let (mode, thread) = (self.thread.mode, self.id);
         let own = |capture: &Capture| capture.thread == thread && capture.mode != RELAXED;
-        let forbids = |capture: &Capture| match mode {
+        let forbids = |_, capture: &Capture| match mode {
             GLOBAL => own(capture) || capture.mode == GLOBAL,
             THREAD_LOCAL => own(capture),
             _ => false,
@@ -96,28 +96,21 @@ impl Call<'_> {
             .filter(|stream| stream.context == context)
             .filter_map(|stream| Some(stream.capture.as_ref()?.0))
             .collect();
-        let mut found = false;
-        for capture in inside {
-            if let Some(capture) = self.state.captures.get_mut(&capture) {
-                (capture.invalid, found) = (true, true);
-            }
-        }
-        if found { Err(CAPTURE_UNSUPPORTED) } else { Ok(()) }
+        self.spoil(|handle, _| inside.contains(&handle))
     }
 
     /// Refuses to wait for a stream that is captured.
     pub fn not_captured(&mut self, stream: usize) -> Result<(), c_int> {
         let Some((capture, _)) = &self.state.streams[&stream].capture else { return Ok(()) };
         let capture = *capture;
-        if let Some(capture) = self.state.captures.get_mut(&capture) {
-            capture.invalid = true;
-        }
-        Err(CAPTURE_UNSUPPORTED)
+        self.spoil(|handle, _| handle == capture)
     }
 
-    fn spoil(&mut self, forbids: impl Fn(&Capture) -> bool) -> Result<(), c_int> {
+    /// Makes those captures invalid, and refuses what would break them, if there are any.
+    fn spoil(&mut self, forbids: impl Fn(usize, &Capture) -> bool) -> Result<(), c_int> {
         let mut found = false;
-        for capture in self.state.captures.values_mut().filter(|capture| forbids(capture)) {
+        let broken = self.state.captures.iter_mut().filter(|(handle, capture)| forbids(**handle, capture));
+        for (_, capture) in broken {
             (capture.invalid, found) = (true, true);
         }
         if found { Err(CAPTURE_UNSUPPORTED) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! A computer with some GPUs, and what each thread sees of it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -73,20 +73,20 @@ pub(crate) struct Function {
     pub shared: c_int,
 }
 
-/// Everything that the machine knows.
+/// Everything that the machine knows. Its maps are in the order of their keys, so that a seed gives one schedule.
 pub(crate) struct State {
     pub initialised: bool,
     pub devices: Vec<Device>,
     /// Contexts that a fault has taken, and the fault.
-    pub lost: HashMap<usize, c_int>,
+    pub lost: BTreeMap<usize, c_int>,
     pub memory: Memory,
-    pub modules: HashMap<usize, Module>,
-    pub functions: HashMap<usize, Function>,
-    pub streams: HashMap<usize, Stream>,
-    pub events: HashMap<usize, Event>,
-    pub captures: HashMap<usize, Capture>,
-    pub graphs: HashMap<usize, (usize, Graph)>,
-    pub executables: HashMap<usize, (usize, Graph)>,
+    pub modules: BTreeMap<usize, Module>,
+    pub functions: BTreeMap<usize, Function>,
+    pub streams: BTreeMap<usize, Stream>,
+    pub events: BTreeMap<usize, Event>,
+    pub captures: BTreeMap<usize, Capture>,
+    pub graphs: BTreeMap<usize, (usize, Graph)>,
+    pub executables: BTreeMap<usize, (usize, Graph)>,
     pub pace: Pace,
     log: Vec<&'static str>,
     lacks: Vec<&'static str>,
@@ -118,15 +118,15 @@ impl Machine {
         let state = State {
             initialised: false,
             devices,
-            lost: HashMap::new(),
+            lost: BTreeMap::new(),
             memory: Memory::default(),
-            modules: HashMap::new(),
-            functions: HashMap::new(),
-            streams: HashMap::new(),
-            events: HashMap::new(),
-            captures: HashMap::new(),
-            graphs: HashMap::new(),
-            executables: HashMap::new(),
+            modules: BTreeMap::new(),
+            functions: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            graphs: BTreeMap::new(),
+            executables: BTreeMap::new(),
             pace: Pace::default(),
             log: Vec::new(),
             lacks: Vec::new(),
@@ -252,8 +252,8 @@ impl Call<'_> {
         self.state.lost.get(&context).map_or(Ok(context), |code| Err(*code))
     }
 
-    /// The device whose context the thread is in.
-    pub fn owned(&self, owner: usize) -> Result<(), c_int> {
+    /// Refuses a handle of another context than the thread's.
+    pub fn in_context_of(&self, owner: usize) -> Result<(), c_int> {
         if self.context()? == owner { Ok(()) } else { Err(INVALID_HANDLE) }
     }
 }

@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
-use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
+use std::ptr::{NonNull, null_mut};
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -166,7 +166,6 @@ impl Memory {
         if before.is_some_and(|(start, piece)| start + piece.bytes as u64 > host) || self.is_pinned(host, 1) {
             return Err(ALREADY_REGISTERED);
         }
-        let _ = with_exposed_provenance_mut::<u8>(host as usize);
         self.pieces.insert(host, Piece { bytes, keep: Keep::Registered });
         Ok(())
     }
