@@ -106,3 +106,15 @@ fn figures_and_budgets_are_chosen() {
         assert_eq!(pagelift(&["bench", option, value]).status.code(), Some(2), "{option} {value}");
     }
 }
+
+#[test]
+fn what_cannot_be_measured_here_is_refused() {
+    for (words, said) in [
+        (&["--only", "a,j"], "figure j needs a GPU"),
+        (&["--budgets", "99999"], "each of `--budgets` is more"),
+    ] {
+        let output = pagelift(&[&["bench", "--backend", "cpu", "--small"][..], words].concat());
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && message.contains(said), "{message}");
+    }
+}

@@ -52,6 +52,15 @@ pub enum BenchError {
     /// A copy did not do what it must.
     #[error("{way}: byte {offset} of a pool is not what it must be; the time that this takes means nothing")]
     WrongByte { way: String, offset: usize },
+    /// No time was taken, or none that can be.
+    #[error("no budget of multiprocessors gave a time; nothing is kept of this")]
+    NotTimed,
+    /// The backend has no work for a figure.
+    #[error("figure {figure} needs a GPU: leave it out, or measure with `--backend cuda`")]
+    NeedsGpu { figure: String },
+    /// The machine is smaller than every budget.
+    #[error("this machine has {workers} for a launch, and each of `--budgets` is more: use fewer, or `all`")]
+    Budgets { workers: u32 },
 }
 
 impl BenchError {
@@ -77,6 +86,9 @@ impl From<BenchError> for Failure {
     fn from(error: BenchError) -> Self {
         match error {
             BenchError::Restore(error) => error.into(),
+            error @ (BenchError::NeedsGpu { .. } | BenchError::Budgets { .. }) => {
+                Self { message: error.to_string(), code: exit::USAGE }
+            }
             error => Self { message: error.to_string(), code: exit::FAILED },
         }
     }
@@ -137,12 +149,19 @@ pub fn run<B: Rig>(rig: &B, args: &args::Bench) -> (Report, Result<(), Failure>)
 }
 
 fn fill<B: Rig>(report: &mut Report, rig: &B, asked: &Asked, args: &args::Bench) -> Result<(), Failure> {
+    let cases = cases::<B>();
+    if let Some(figure) = args.only.iter().find(|one| cases.iter().all(|case| case.figure != **one)) {
+        return Err(BenchError::NeedsGpu { figure: figure.letter() }.into());
+    }
+    if asked.budgets.is_empty() {
+        return Err(BenchError::Budgets { workers: rig.machine().workers }.into());
+    }
     let progress = Progress::new(args.json);
     if !args.json {
         report.print_start()?;
     }
     let chosen = |case: &Case<B>| args.only.is_empty() || args.only.contains(&case.figure);
-    for case in cases::<B>().into_iter().filter(chosen) {
+    for case in cases.into_iter().filter(chosen) {
         let measured = one(rig, &case, asked, args.repeats, progress);
         let measured = measured.map_err(|error| error.of(case.name))?;
         let measurement = report.add(&case, measured);

@@ -55,7 +55,6 @@ pub fn write(file: &Path, record: &Record) -> Result<(), CacheError> {
 mod tests {
     use std::num::{NonZeroU32, NonZeroU64};
 
-    use super::super::choose::Choice;
     use super::*;
     use pagelift::backends::Pace;
 
@@ -72,13 +71,11 @@ mod tests {
     }
 
     fn record() -> Record {
-        let choices = [1, 2, 3, 4, 5, 6].map(|number| Choice {
-            pace: Pace {
-                workers: NonZeroU32::new(number).unwrap(),
-                bytes_per_second: NonZeroU64::new(u64::from(number) << 40).unwrap(),
-            },
+        let paces = [1, 2, 3, 4, 5, 6].map(|number| Pace {
+            workers: NonZeroU32::new(number).unwrap(),
+            bytes_per_second: NonZeroU64::new(u64::from(number) << 40).unwrap(),
         });
-        Record::new(gpu(), 1_800_000_000, &choices)
+        Record::new(gpu(), 1_800_000_000, &paces)
     }
 
     #[test]

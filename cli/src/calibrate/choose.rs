@@ -9,39 +9,22 @@ use crate::bench::measure::Measured;
 /// How much of the best speed is enough.
 const ENOUGH: f64 = 0.97;
 
-/// The fewest multiprocessors that are as good as more, and how fast they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
-    pub pace: Pace,
+/// The smallest budget that is fast enough for a work that moves so many bytes, and how fast that is; `None` where no budget
+/// was timed. Ways without a budget are what others are measured against.
+pub fn choose(bytes: u64, ways: &[Measured]) -> Option<Pace> {
+    let budgets = ways.iter().filter_map(|way| Some((way.budget?, way.microseconds.median)));
+    among(bytes, &budgets.collect::<Vec<_>>())
 }
 
-impl Choice {
-    /// Of a work that was not measured.
-    pub const NONE: Self =
-        Self { pace: Pace { workers: NonZeroU32::MIN, bytes_per_second: NonZeroU64::MIN } };
-
-    /// Of a work that moves so many bytes: the smallest budget that is fast enough. Ways without a budget are what others
-    /// are measured against.
-    pub fn of(bytes: u64, ways: &[Measured]) -> Self {
-        let budgets = ways.iter().filter_map(|way| Some((way.budget?, way.microseconds.median)));
-        Self::among(bytes, &budgets.collect::<Vec<_>>())
-    }
-
-    /// The same, of budgets with their microseconds.
-    fn among(bytes: u64, budgets: &[(u32, f64)]) -> Self {
-        let best = budgets.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
-        let enough =
-            budgets.iter().filter(|(_, time)| best >= ENOUGH * time).min_by_key(|(budget, _)| *budget);
-        let Some((budget, time)) = enough else { return Self::NONE };
-        let speed = bytes as f64 * 1e6 / time;
-        Self {
-            pace: Pace {
-                workers: NonZeroU32::new(*budget).unwrap_or(NonZeroU32::MIN),
-                // A float becomes the nearest number that there is.
-                bytes_per_second: NonZeroU64::new(speed as u64).unwrap_or(NonZeroU64::MIN),
-            },
-        }
-    }
+/// The same, of budgets with their microseconds.
+fn among(bytes: u64, budgets: &[(u32, f64)]) -> Option<Pace> {
+    let best = budgets.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
+    let enough = budgets.iter().filter(|(_, time)| best >= ENOUGH * time).min_by_key(|(budget, _)| *budget);
+    let (budget, time) = enough?;
+    let speed = bytes as f64 * 1e6 / time;
+    // A float becomes the nearest number that there is.
+    let bytes_per_second = NonZeroU64::new(speed as u64)?;
+    Some(Pace { workers: NonZeroU32::new(*budget)?, bytes_per_second })
 }
 
 #[cfg(test)]
@@ -49,7 +32,7 @@ mod tests {
     use super::*;
 
     fn chosen(budgets: &[(u32, f64)]) -> (u32, u64) {
-        let pace = Choice::among(1_000_000, budgets).pace;
+        let pace = among(1_000_000, budgets).unwrap();
         (pace.workers.get(), pace.bytes_per_second.get())
     }
 
@@ -64,8 +47,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_is_one_multiprocessor() {
-        assert_eq!(chosen(&[]), (1, 1));
-        assert_eq!(chosen(&[(4, f64::NAN)]), (1, 1));
+    fn nothing_is_chosen_where_nothing_was_timed() {
+        assert_eq!(among(1_000_000, &[]), None);
+        assert_eq!(among(1_000_000, &[(4, f64::NAN)]), None);
+        assert_eq!(among(0, &[(4, 1.0)]), None);
     }
 }

@@ -13,10 +13,10 @@ mod record;
 mod works;
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pagelift::backends::{Cuda, Engine, Opened};
+use pagelift::backends::{Cuda, Engine, Opened, Pace};
 use pagelift::geometry::Memory;
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ use crate::progress::Progress;
 use crate::restore::RestoreError;
 use crate::say::{self, bytes, table};
 use crate::{Failure, args, exit};
-use choose::Choice;
+use choose::choose;
 pub use record::{Gpu, Record};
 use works::WORKS;
 
@@ -89,35 +89,36 @@ pub fn known(gpu: &Cuda) -> Option<Record> {
 
 /// Measures all works on a GPU.
 fn measured(gpu: &Cuda, of: Gpu, progress: Progress) -> Result<Record, BenchError> {
-    let choices = choices(gpu, false, REPEATS, progress)?;
+    let paces = paces(gpu, false, REPEATS, progress)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    Ok(Record::new(of, now, &choices))
+    Ok(Record::new(of, now, &paces))
 }
 
 /// Does small works on a GPU, each proved: what comes of it means nothing.
 pub fn rehearse(gpu: &Cuda) -> Result<Record, BenchError> {
-    Ok(Record::new(Gpu::of(gpu), 0, &choices(gpu, true, 1, Progress::new(true))?))
+    Ok(Record::new(Gpu::of(gpu), 0, &paces(gpu, true, 1, Progress::new(true))?))
 }
 
 /// Measures all works, and chooses a budget for each, in their order.
-fn choices<B: Rig>(
+fn paces<B: Rig>(
     rig: &B,
     small: bool,
     repeats: u32,
     progress: Progress,
-) -> Result<[Choice; WORKS], BenchError> {
+) -> Result<[Pace; WORKS], BenchError> {
     let all = rig.machine().workers;
     let budgets: BTreeSet<u32> = BUDGETS.into_iter().filter(|budget| *budget < all).chain([all]).collect();
     let budgets = budgets.into_iter().filter_map(NonZeroU32::new).collect();
     let asked = Asked { budgets, seed: 1, small };
     let bar = progress.steps("calibrate", rounds(repeats) * (1 + asked.budgets.len() as u64) * WORKS as u64);
-    let mut choices = [Choice::NONE; WORKS];
-    for (choice, build) in choices.iter_mut().zip(works::all()) {
+    let slowest = Pace { workers: NonZeroU32::MIN, bytes_per_second: NonZeroU64::MIN };
+    let mut paces = [slowest; WORKS];
+    for (pace, build) in paces.iter_mut().zip(works::all()) {
         let mut work = build(rig, &asked)?;
         let ways = measure(rig, &mut work, repeats, &bar)?;
-        *choice = Choice::of(work.bytes, &ways);
+        *pace = choose(work.bytes, &ways).ok_or(BenchError::NotTimed)?;
     }
-    Ok(choices)
+    Ok(paces)
 }
 
 /// Prints what was measured for a person.
@@ -170,11 +171,9 @@ mod tests {
     #[test]
     fn works_of_all_directions_are_measured() {
         let cpu = Cpu::with_threads(2).unwrap();
-        let choices = choices(&cpu, true, 1, Progress::new(true)).unwrap();
         let workers = cpu.machine().workers;
-        for choice in choices {
-            let pace = choice.pace;
-            assert!(pace.workers.get() <= workers && pace.bytes_per_second.get() > 1000, "{choice:?}");
+        for pace in paces(&cpu, true, 1, Progress::new(true)).unwrap() {
+            assert!(pace.workers.get() <= workers && pace.bytes_per_second.get() > 1000, "{pace:?}");
         }
     }
 }

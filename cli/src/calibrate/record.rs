@@ -5,7 +5,6 @@ use std::num::{NonZeroU32, NonZeroU64};
 use pagelift::backends::{Calibration, Cuda, Pace, Paces, Pieces};
 use serde::{Deserialize, Serialize};
 
-use super::choose::Choice;
 use super::works::WORKS;
 
 /// Pieces, in words.
@@ -74,11 +73,9 @@ pub struct Speed {
 
 impl Record {
     /// Of what was measured, in the order of the works.
-    pub fn new(gpu: Gpu, measured_at: u64, choices: &[Choice; WORKS]) -> Self {
-        let [to_pages, to_rows, back_pages, back_rows, on_pages, on_rows] = choices.map(|choice| {
-            let Pace { workers, bytes_per_second } = choice.pace;
-            Speed { workers, bytes_per_second }
-        });
+    pub fn new(gpu: Gpu, measured_at: u64, paces: &[Pace; WORKS]) -> Self {
+        let speed = |Pace { workers, bytes_per_second }| Speed { workers, bytes_per_second };
+        let [to_pages, to_rows, back_pages, back_rows, on_pages, on_rows] = paces.map(speed);
         Self {
             gpu,
             measured_at,
