@@ -34,13 +34,14 @@ pub enum Command {
     /// Explain an import without running it: what is lifted, how, and what that takes. It needs none of the pools'
     /// memory.
     Plan(Plan),
-    /// Land and lift an import, and print one number for the rows of each group on either side: equal, and verified.
+    /// Land and lift an import, print one digest for the rows of each group on both sides, and check that they agree.
     Digest(Digest),
     /// Gather blocks, and rows by index lists, of the manifest's pools, and verify every byte of them.
     Gather(Gather),
-    /// Measure the kernels beside what one would do without them: medians, by multiprocessor budget.
+    /// Compare the kernels with plain copies and copy engines: medians, by multiprocessor budget.
     Bench(Bench),
-    /// Measure how few multiprocessors are as good as more, for each direction, and keep it for this GPU and link.
+    /// Find the smallest multiprocessor budget that is nearly as fast as the best, for each direction, and keep it for this
+    /// GPU and link.
     Calibrate(Calibrate),
     /// List the layouts that a manifest may name, or describe one.
     Layouts(Layouts),
@@ -68,7 +69,7 @@ pub struct Restore {
     /// Tokens to generate after the restore; the first replays the prompt's last one.
     #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_TOKENS))]
     pub generate: u32,
-    /// What the random bytes follow from.
+    /// Seed of the random bytes.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
     /// Print one JSON object instead of a table.
@@ -87,7 +88,7 @@ pub struct Digest {
     /// Which rows of the partly filled last block are lifted.
     #[arg(long, value_enum, default_value_t = Mode::Whole)]
     pub mode: Mode,
-    /// What the random bytes follow from.
+    /// Seed of the random bytes.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
     /// Print one JSON object instead of a table.
@@ -100,22 +101,22 @@ pub struct Digest {
 pub struct Gather {
     /// The pools: a JSON file as manifests/README.md describes it.
     pub manifest: PathBuf,
-    /// Gather of this group only.
+    /// Only this group.
     #[arg(long, value_name = "NAME")]
     pub group: Option<String>,
     /// Where blocks and rows come from: blocks go to the other memory, rows to a compact buffer on the device.
     #[arg(long, value_enum, default_value_t = Source::Host)]
     pub from: Source,
-    /// Gather so many blocks of each group, at most a pool's share; 8 where neither this nor --rows is given.
+    /// Blocks to gather from each group, at most its share of a pool. 8 where neither this nor --rows is given.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_GATHERED))]
     pub blocks: Option<u32>,
-    /// Gather rows by lists of so many entries; 100 where neither this nor --blocks is given.
+    /// Entries of each index list of rows to gather. 100 where neither this nor --blocks is given.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_GATHERED))]
     pub rows: Option<u32>,
     /// What runs the kernels.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
-    /// What the random bytes and indices follow from.
+    /// Seed of the random bytes and indices.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
     /// Print one JSON object instead of tables.
@@ -129,22 +130,22 @@ pub struct Bench {
     /// Measure these figures only.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "FIGURES")]
     pub only: Vec<Figure>,
-    /// Measure with so many multiprocessors of a GPU, or threads of a CPU: numbers, and `all`.
+    /// Budgets to measure with: multiprocessors of a GPU, threads of a CPU; `all` for every one.
     #[arg(long, value_delimiter = ',', value_name = "BUDGETS", default_value = "1,2,4,8,16,32,all")]
     pub budgets: Vec<Budget>,
-    /// Runs that each median is of.
+    /// Runs per median.
     #[arg(long, default_value_t = 21, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_REPEATS))]
     pub repeats: u32,
     /// Write the report, and pictures of it, into this folder too.
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Do small works, to try the command out: their figures mean nothing.
+    /// Run a reduced workload, to try the command: its timings mean nothing.
     #[arg(long)]
     pub small: bool,
     /// What runs the kernels.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
-    /// What the random bytes and pages follow from.
+    /// Seed of the random bytes and pages.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
     /// Print one JSON object instead of tables.
@@ -167,7 +168,7 @@ impl FromStr for Budget {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "all" => Ok(Self::All),
-            number => number.parse().map(Self::Workers).map_err(|_| "expected a number from 1, or `all`"),
+            number => number.parse().map(Self::Workers).map_err(|_| "expected a positive number, or `all`"),
         }
     }
 }
@@ -209,8 +210,8 @@ pub struct Plan {
 /// Arguments of `calibrate`.
 #[derive(Debug, ClapArgs)]
 pub struct Calibrate {
-    /// The GPU, as the driver numbers them.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    /// Index of the GPU, in the driver's order.
+    #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_GPU))]
     pub gpu: u32,
     /// Measure again what was measured before.
     #[arg(long)]
@@ -265,24 +266,8 @@ pub struct Completions {
 #[derive(Debug, ClapArgs)]
 pub struct Man {
     /// The command to print the page of; without it, that of the program.
-    #[arg(value_parser = clap::builder::PossibleValuesParser::new(COMMANDS))]
     pub command: Option<String>,
 }
-
-/// Commands that have a manual page.
-pub const COMMANDS: [&str; 11] = [
-    "restore",
-    "plan",
-    "digest",
-    "gather",
-    "bench",
-    "calibrate",
-    "layouts",
-    "doctor",
-    "replay",
-    "completions",
-    "man",
-];
 
 /// The most tokens that are generated: each has a step or a part of one, and rows of its own.
 const MOST_TOKENS: u64 = 1 << 20;
@@ -290,6 +275,8 @@ const MOST_TOKENS: u64 = 1 << 20;
 const MOST_GATHERED: u64 = 1 << 20;
 /// The most runs of a median.
 const MOST_REPEATS: u64 = 10_000;
+/// The largest index of a GPU: the driver's are not negative.
+const MOST_GPU: u64 = i32::MAX as u64;
 /// The largest seed: every reader of JSON holds it exactly.
 const MOST_SEED: u64 = (1 << 53) - 1;
 

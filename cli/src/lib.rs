@@ -23,6 +23,7 @@ mod bench;
 mod calibrate;
 mod digest;
 mod doctor;
+mod file;
 mod gather;
 mod layouts;
 mod manifest;

@@ -1,12 +1,10 @@
 //! `pagelift completions` and `pagelift man`: what a shell and a reader of manuals want.
 
-use std::io;
-
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 
 use crate::args::{Args, Completions, Man};
 use crate::say::say;
-use crate::{Failure, exit};
+use crate::{Failure, exit, text};
 
 /// `pagelift completions`.
 pub fn completions(args: &Completions) -> Result<(), Failure> {
@@ -21,16 +19,18 @@ pub fn man(args: &Man) -> Result<(), Failure> {
     // Gives subcommands their full names.
     program.build();
     let command = match &args.command {
-        Some(name) => program.find_subcommand(name).cloned(),
-        None => Some(program),
+        None => program,
+        Some(name) => program.find_subcommand(name).cloned().ok_or_else(|| Failure {
+            message: format!(
+                "there is no command `{}`: expected {}",
+                text::shortened(name),
+                text::choice(program.get_subcommands().map(Command::get_name))
+            ),
+            code: exit::USAGE,
+        })?,
     };
-    let page = |command: clap::Command| {
-        let mut text = Vec::new();
-        clap_mangen::Man::new(command).render(&mut text)?;
-        Ok(text)
-    };
-    let missing = || io::Error::other("there is no such command");
-    let text = command.ok_or_else(missing).and_then(page);
-    let text = text.map_err(|error| Failure { message: error.to_string(), code: exit::FAILED })?;
-    say(&String::from_utf8_lossy(&text).trim_end())
+    let mut page = Vec::new();
+    let rendered = clap_mangen::Man::new(command).render(&mut page);
+    rendered.map_err(|error| Failure { message: error.to_string(), code: exit::FAILED })?;
+    say(&String::from_utf8_lossy(&page).trim_end())
 }

@@ -68,15 +68,31 @@ fn gather_takes_one_group_one_kind_and_either_side() {
     }
 }
 
+/// Of one group, whatever it has is gathered where nothing else is said.
+#[test]
+fn a_group_is_gathered_as_far_as_it_can_be() {
+    let state = json(&["gather", &small("hybrid.json"), "--json", "--group", "gdn.0"]);
+    assert_eq!((&state["launches"], &state["rows"]), (&1.into(), &json!([])));
+    assert_eq!(state["blocks"][0]["group"], "gdn.0");
+    let path = small("kernel-pages.json");
+    let landed = json(&["gather", &path, "--json", "--group", "landed", "--from", "device"]);
+    assert_eq!((&landed["launches"], &landed["blocks"]), (&2.into(), &json!([])));
+    let (code, message) = refused(&["gather", &path, "--group", "landed", "--rows", "1"]);
+    assert!(
+        code == Some(2) && message.contains("does not lie on the host: use the other --from"),
+        "{message}"
+    );
+}
+
 #[test]
 fn gathers_that_cannot_be_are_refused() {
     let path = small("hybrid.json");
     let (code, message) = refused(&["gather", &path, "--group", "nix"]);
     assert!(code == Some(2) && message.contains("`nix`") && message.contains("`gdn.0`"), "{message}");
     let (code, message) = refused(&["gather", &path, "--group", "gdn.0", "--rows", "5"]);
-    assert!(code == Some(2) && message.contains("`gdn.0`: it has no rows"), "{message}");
+    assert!(code == Some(2) && message.contains("`gdn.0`: it is a state and has no rows"), "{message}");
     let (code, message) = refused(&["gather", &path, "--group", "ple", "--blocks", "5"]);
-    assert!(code == Some(2) && message.contains("one memory only"), "{message}");
+    assert!(code == Some(2) && message.contains("`ple`: it lies on the device only"), "{message}");
     for (option, number) in [("--rows", "0"), ("--rows", "-1"), ("--blocks", "1048577"), ("--blocks", "many")]
     {
         let (code, message) = refused(&["gather", &path, &format!("{option}={number}")]);

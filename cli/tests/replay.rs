@@ -49,6 +49,7 @@ fn what_is_no_log_is_refused() {
         ("", "the file is empty"),
         ("{}", "expected the header"),
         (&log.replacen(r#"_log":1"#, r#"_log":2"#, 1), "version 2"),
+        (r#"{"pagelift_lifecycle_log":2,"whatever":1}"#, "the log has version 2; expected version 1"),
         (&log.replacen(r#""ranks":2"#, r#""ranks":0"#, 1), "the number of ranks is 0"),
         (&format!("{log}{{\"event\":\"dance\"}}"), "unknown variant"),
     ] {
@@ -59,4 +60,16 @@ fn what_is_no_log_is_refused() {
         assert!(message.contains(said), "{said} in {message}");
     }
     assert_eq!(pagelift(&["replay", "/nowhere/log"]).status.code(), Some(2));
+}
+
+/// Neither a device without an end, nor a line without one, takes the machine's memory.
+#[test]
+fn what_never_ends_is_refused() {
+    let output = pagelift(&["replay", "/dev/zero"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && message.contains("a pipe, a socket or a device"), "{message}");
+    let (_folder, path) = file(&vec![b' '; (32 << 20) + 1]);
+    let output = pagelift(&["replay", &path]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && message.contains("line 1: the line is too long"), "{message}");
 }

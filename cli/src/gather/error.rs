@@ -16,7 +16,7 @@ pub enum GatherError {
     UnknownGroup { name: String, known: Vec<String> },
     /// The group cannot be gathered in that way.
     #[error("group `{group}`: {what}")]
-    Impossible { group: String, what: &'static str },
+    Impossible { group: String, what: String },
     /// No group can be gathered in that way.
     #[error(
         "no group of this manifest has blocks in both memories, or rows where they are to come from: try the other --from"
@@ -28,6 +28,9 @@ pub enum GatherError {
          fewer groups by --group"
     )]
     TooSmall { group: String },
+    /// The library and the manifest name a segment differently: nothing says what its rows must be.
+    #[error("group `{group}`: the manifest's layout has no segment `{segment}`, which the library's has")]
+    Segment { group: String, segment: String },
     /// A row is not what was gathered, or something else was written.
     #[error(
         "group `{group}`: byte {byte} of the compact buffer is {found:#04x}, and must be {expected:#04x} ({width} indices)"
@@ -64,7 +67,9 @@ impl From<GatherError> for Failure {
             | GatherError::Impossible { .. }
             | GatherError::Nothing
             | GatherError::TooSmall { .. } => exit::USAGE,
-            GatherError::Differs { .. } | GatherError::Counted { .. } => exit::FAILED,
+            GatherError::Segment { .. } | GatherError::Differs { .. } | GatherError::Counted { .. } => {
+                exit::FAILED
+            }
         };
         Self { message: error.to_string(), code }
     }

@@ -15,7 +15,7 @@ use pagelift::backends::{Backend, Engine, open};
 use pagelift::plan::{DeviceToDevice, Direction, HostToDevice};
 use serde::Serialize;
 
-use crate::manifest::{Draft, Footprint, Group, Manifest, Memory, mix};
+use crate::manifest::{Draft, Family, Footprint, Group, Manifest, Memory, mix};
 use crate::progress::Progress;
 use crate::reference::Model;
 use crate::restore::{self, RestoreError, World};
@@ -36,9 +36,9 @@ struct Options<'a> {
     group: Option<&'a str>,
     /// Where blocks and rows come from.
     from: Memory,
-    /// Blocks of each group, if any.
+    /// Blocks of each group, where that is asked for.
     blocks: Option<u32>,
-    /// Entries of each index list, if any.
+    /// Entries of each index list, where that is asked for.
     rows: Option<u32>,
     /// What the random bytes and indices follow from.
     seed: u64,
@@ -73,12 +73,11 @@ struct Report {
 
 /// `pagelift gather`.
 pub fn command(args: &args::Gather) -> Result<(), Failure> {
-    let neither = args.blocks.is_none() && args.rows.is_none();
     let options = Options {
         group: args.group.as_deref(),
         from: args.from.into(),
-        blocks: if neither { Some(BLOCKS) } else { args.blocks },
-        rows: if neither { Some(ROWS) } else { args.rows },
+        blocks: args.blocks,
+        rows: args.rows,
         seed: args.seed,
     };
     let draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
@@ -116,7 +115,10 @@ fn run_from<D: Direction, B: Backend>(
 ) -> Result<Report, GatherError> {
     let started = Instant::now();
     let chosen = chosen(manifest, options)?;
-    let entries = options.rows.unwrap_or(0);
+    let (blocks, entries) = match (options.blocks, options.rows) {
+        (None, None) => (Some(BLOCKS), ROWS),
+        (blocks, rows) => (blocks, rows.unwrap_or(0)),
+    };
     let buffers =
         if entries > 0 { rows::sizes(manifest, &chosen, options.from, entries)? } else { Vec::new() };
     // Each buffer has an image that it is compared with.
@@ -143,12 +145,13 @@ fn run_from<D: Direction, B: Backend>(
             gathered.extend(done.gathered);
         }
     }
-    let mut blocks = Vec::new();
-    if let Some(count) = options.blocks {
-        blocks =
-            blocks::run(&mut world, &mut model, backend, &chosen, (options.from, count), mix(options.seed))?;
-        launches += u32::from(!blocks.is_empty());
-    }
+    let blocks = match blocks {
+        Some(count) => {
+            blocks::run(&mut world, &mut model, backend, &chosen, (options.from, count), mix(options.seed))?
+        }
+        None => Vec::new(),
+    };
+    launches += u32::from(!blocks.is_empty());
     if blocks.is_empty() && gathered.is_empty() {
         return Err(GatherError::Nothing);
     }
@@ -178,12 +181,18 @@ fn chosen<'m>(manifest: &'m Manifest, options: Options<'_>) -> Result<Vec<&'m Gr
         known: manifest.groups().iter().map(|group| group.name.clone()).collect(),
     };
     let group = group.ok_or_else(unknown)?;
-    let impossible = |what| Err(GatherError::Impossible { group: group.name.clone(), what });
+    let impossible = |what: String| Err(GatherError::Impossible { group: group.name.clone(), what });
     if options.blocks.is_some() && (group.host.is_none() || group.device.is_none()) {
-        return impossible("it lies in one memory only, so that there are no blocks to gather: use --rows");
+        let only = if group.host.is_some() { Memory::Host } else { Memory::Device };
+        return impossible(format!(
+            "it lies on the {only} only, so there are no blocks to gather: use --rows"
+        ));
     }
     if options.rows.is_some() && !rows::has_rows(group, options.from) {
-        return impossible("it has no rows there to gather: try the other --from, or --blocks");
+        return impossible(match group.shape.family {
+            Family::State => "it is a state and has no rows: use --blocks".into(),
+            _ => format!("it does not lie on the {}: use the other --from", options.from),
+        });
     }
     Ok(vec![group])
 }

@@ -68,10 +68,18 @@ pub struct Size<'m> {
     rows: u32,
     /// Tokens of a row.
     tokens: u32,
-    /// Names of segments, as the library has them, and bytes of a row of each.
-    segments: Vec<(String, u32)>,
+    /// In the library's order.
+    segments: Vec<Segment<'m>>,
     /// Bytes of a layer.
     page: u64,
+}
+
+/// A segment of the library's, with what the manifest knows of it.
+struct Segment<'m> {
+    name: &'m str,
+    /// Its place in the manifest's order.
+    own: usize,
+    row_bytes: u32,
 }
 
 /// The compact buffers of all groups that have rows in a memory.
@@ -80,22 +88,36 @@ pub fn sizes<'m>(
     groups: &[&'m Group],
     from: Memory,
     rows: u32,
-) -> Result<Vec<Size<'m>>, RestoreError> {
+) -> Result<Vec<Size<'m>>, GatherError> {
     let (geometry, keys) = plan::geometry(manifest)?;
-    let size = |group: &&'m Group| {
-        let side = group.side(from).filter(|_| has_rows(group, from))?;
-        let key = *keys.get(group.index)?;
-        let segments = segments(&geometry, key, from.into())?;
-        let page = segments.iter().map(|(_, bytes)| u64::from(*bytes) * u64::from(rows)).sum();
+    let mut sizes = Vec::new();
+    for group in groups {
+        let side = group.side(from).filter(|_| has_rows(group, from));
+        let (Some(side), Some(key)) = (side, keys.get(group.index).copied()) else { continue };
+        let segments = segments(&geometry, key, group, from.into())?;
+        let page = segments.iter().map(|segment| u64::from(segment.row_bytes) * u64::from(rows)).sum();
         let tokens = key.tokens_per_row(&geometry).unwrap_or(1);
-        Some(Size { group, side, rows, tokens, segments, page })
-    };
-    Ok(groups.iter().filter_map(size).collect())
+        sizes.push(Size { group, side, rows, tokens, segments, page });
+    }
+    Ok(sizes)
 }
 
-fn segments(geometry: &Geometry, key: AnyKey, place: Place) -> Option<Vec<(String, u32)>> {
-    let segments = geometry.block_segments(key.id(), place)?;
-    Some(segments.iter().map(|segment| (segment.name().to_owned(), segment.row_bytes())).collect())
+/// A group's segments. The library's order is not always the manifest's: names tell which is which.
+fn segments<'m>(
+    geometry: &Geometry,
+    key: AnyKey,
+    group: &'m Group,
+    place: Place,
+) -> Result<Vec<Segment<'m>>, GatherError> {
+    let mut all = Vec::new();
+    for segment in geometry.block_segments(key.id(), place).unwrap_or_default() {
+        let mut named = group.shape.segments.iter().enumerate();
+        let Some((own, named)) = named.find(|(_, named)| named.name == segment.name()) else {
+            return Err(GatherError::Segment { group: group.name.clone(), segment: segment.name().into() });
+        };
+        all.push(Segment { name: &named.name, own, row_bytes: segment.row_bytes() });
+    }
+    Ok(all)
 }
 
 /// A route into a compact buffer, of whichever kind of group.
@@ -143,13 +165,13 @@ impl<'m> Size<'m> {
                 let layout =
                     PagedLayout::builder(self.rows.saturating_mul(self.tokens)).tokens_per_row(self.tokens);
                 let layout =
-                    self.segments.iter().fold(layout, |layout, (name, bytes)| layout.segment(name, *bytes));
+                    self.segments.iter().fold(layout, |layout, one| layout.segment(one.name, one.row_bytes));
                 let layout = layout.build().map_err(pagelift::Error::from)?;
                 let side = SideSpec::packed(pool, &[at.address()], &layers, stride, layout);
                 AnyRoute::Paged(route(builder, *key, &side)?)
             }
             Some(AnyKey::Ring(key)) => {
-                let bytes = self.segments.iter().map(|(_, bytes)| bytes).sum();
+                let bytes = self.segments.iter().map(|segment| segment.row_bytes).sum();
                 let layout = RingLayout::builder(self.rows, bytes).build().map_err(pagelift::Error::from)?;
                 let side = SideSpec::packed(pool, &[at.address()], &layers, stride, layout);
                 AnyRoute::Ring(route(builder, *key, &side)?)
@@ -350,17 +372,15 @@ impl<D: Direction> Buffer<'_, D> {
         let mut copied = 0;
         for layer in 0..group.layers {
             let mut before = 0;
-            // The library's order of segments is not always the manifest's: names tell which is which.
-            for (index, (name, bytes)) in self.size.segments.iter().enumerate() {
-                let own =
-                    group.shape.segments.iter().position(|segment| segment.name == *name).unwrap_or(index);
-                let from = row_place(group, side, layer, block, own, row);
-                let to = u64::from(layer) * (page + GAP) + before + entry * u64::from(*bytes);
-                before += u64::from(*rows) * u64::from(*bytes);
-                let target = image.get_mut(to as usize..).and_then(|rest| rest.get_mut(..*bytes as usize));
+            for Segment { own, row_bytes, .. } in &self.size.segments {
+                let from = row_place(group, side, layer, block, *own, row);
+                let to = u64::from(layer) * (page + GAP) + before + entry * u64::from(*row_bytes);
+                before += u64::from(*rows) * u64::from(*row_bytes);
+                let target =
+                    image.get_mut(to as usize..).and_then(|rest| rest.get_mut(..*row_bytes as usize));
                 if let Some(target) = target {
                     world.read(&side.pool, from, target)?;
-                    copied += u64::from(*bytes);
+                    copied += u64::from(*row_bytes);
                 }
             }
         }

@@ -169,27 +169,27 @@ impl LayoutSpec {
             Self::MlaBf16 => tokens(1, "", vec![named("latent", BF16 * (512 + 64))]),
             // 512 e4m3, four fp32 scales, 64 bf16.
             Self::Fp8DsMla => tokens(1, "", vec![named("latent", 512 + 4 * FP32 + 64 * BF16)]),
-            Self::IndexerFp8 => tokens(1, "", vec![named("keys", 128), named("scales", FP32)]),
-            Self::IndexerMxfp4 => tokens(1, "", vec![named("keys", 64), named("scales", 4)]),
+            Self::IndexerFp8 => tokens(1, "", vec![named("key", 128), named("scale", FP32)]),
+            Self::IndexerMxfp4 => tokens(1, "", vec![named("key", 64), named("scale", 4)]),
             // 448 e4m3 and 64 bf16; seven exponents and a byte that is unused.
             Self::DeepseekV4 { page_multiple } => {
-                let segments = vec![named("latent", 448 + 64 * BF16), named("exponents", 7 + 1)];
+                let segments = vec![named("latent", 448 + 64 * BF16), named("exponent", 7 + 1)];
                 Ok(Shape { page_multiple: *page_multiple, ..tokens(1, "", segments)? })
             }
             Self::DeepseekV41 => {
-                let segments = vec![named("latent", 512), named("exponents", 16)];
+                let segments = vec![named("latent", 512), named("exponent", 16)];
                 Ok(Shape { page_multiple: 512, ..tokens(1, "", segments)? })
             }
             Self::QsaMainBf16 { kv_heads } => {
-                let head = |head| named(&format!("kv.{head}"), BF16 * 2 * 256);
+                let head = |head| named(&format!("head{head}"), BF16 * 2 * 256);
                 tokens(1, "", (0..heads(*kv_heads)?).map(head).collect())
             }
             Self::QsaMainFp8 { kv_heads } => {
-                let head = |head| named(&format!("kv.{head}"), 2 * 256);
+                let head = |head| named(&format!("head{head}"), 2 * 256);
                 tokens(1, "", (0..heads(*kv_heads)?).map(head).collect())
             }
-            Self::QsaCompressedBf16 => tokens(4, "", vec![named("keys", BF16 * 128)]),
-            Self::QsaCompressedFp8 { width } => tokens(4, "", vec![named("keys", (*width).into())]),
+            Self::QsaCompressedBf16 => tokens(4, "", vec![named("key", BF16 * 128)]),
+            Self::QsaCompressedFp8 { width } => tokens(4, "", vec![named("key", (*width).into())]),
             Self::Dense { kv_heads, head_dim, element_bytes, scales } => {
                 // Both are bounded far below 32 bits.
                 let head_bytes = head_dim.saturating_mul(*element_bytes);
@@ -201,7 +201,7 @@ impl LayoutSpec {
             }
             Self::Ring { slot_bytes } => {
                 let rows = ring_rows(context).at(place)?;
-                shape(Family::Ring, false, rows, vec![named("slots", (*slot_bytes).into())]).at(place)
+                shape(Family::Ring, false, rows, vec![named("slot", (*slot_bytes).into())]).at(place)
             }
             Self::Gdn { v_heads, k_heads, v_dim, k_dim, conv_kernel } => {
                 let keys = product([2, *k_heads, *k_dim]);

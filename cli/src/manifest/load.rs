@@ -1,7 +1,6 @@
 //! How a file becomes a checked manifest.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use super::layout::Context;
 use super::limits;
 use super::pool::Pool;
 use super::span::Span;
+use crate::file::{self, Unopened};
 use crate::text;
 
 /// A checked manifest: one import, and the pools it moves between.
@@ -68,13 +68,12 @@ impl Draft {
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ManifestError> {
         let path = path.as_ref();
         let read_error = |source| ManifestError::Read { path: path.into(), source };
-        // Opening a pipe would wait for its writer.
-        if let Some(kind) = irregular(&fs::metadata(path).map_err(read_error)?) {
-            return Err(ManifestError::NotAFile { path: path.into(), kind });
-        }
+        let file = file::open(path).map_err(|error| match error {
+            Unopened::System(source) => read_error(source),
+            Unopened::Irregular(kind) => ManifestError::NotAFile { path: path.into(), kind },
+        })?;
         let mut text = Vec::new();
         // One byte more than allowed tells a file that is too large, also where its size is not known beforehand.
-        let file = File::open(path).map_err(read_error)?;
         file.take(limits::FILE_BYTES + 1).read_to_end(&mut text).map_err(read_error)?;
         if text.len() as u64 > limits::FILE_BYTES {
             return Err(ManifestError::TooLarge { path: path.into(), limit: limits::FILE_BYTES });
@@ -292,17 +291,6 @@ fn located(Located { place, problem }: Located, path: &Path) -> ManifestError {
 }
 
 const TOP_LEVEL: &str = "the top level";
-
-/// What a path leads to that cannot be read as a file.
-fn irregular(metadata: &fs::Metadata) -> Option<&'static str> {
-    if metadata.is_file() {
-        None
-    } else if metadata.is_dir() {
-        Some("a folder")
-    } else {
-        Some("a pipe, a socket or a device")
-    }
-}
 
 /// The text as values.
 fn read(text: &[u8], path: &Path) -> Result<Json, ManifestError> {

@@ -1,14 +1,16 @@
 //! `pagelift replay`: a lifecycle's log is played again, and every effect compared.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use pagelift::error::LifecycleError;
 use pagelift::lifecycle::{Lifecycle, LifecycleCounters, LogEntry, LogHeader};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::file::{self, Unopened};
 use crate::say::{count, number, say, table};
 use crate::{Failure, args, exit, say, text};
 
@@ -37,7 +39,15 @@ pub enum ReplayError {
         /// The file.
         file: String,
         /// What the system said.
-        cause: std::io::Error,
+        cause: io::Error,
+    },
+    /// It is no file.
+    #[error("{file} is {kind}: expected the file of a lifecycle's log")]
+    NotAFile {
+        /// The path.
+        file: String,
+        /// What it leads to.
+        kind: &'static str,
     },
     /// A line that is no record.
     #[error("{file}, line {line}: {cause}; expected {expected}")]
@@ -49,7 +59,7 @@ pub enum ReplayError {
         /// What is wrong with it.
         cause: String,
         /// What belongs there.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// Its options cannot be.
     #[error("{file}: {cause}")]
@@ -88,43 +98,91 @@ pub fn command(args: &args::Replay) -> Result<(), Failure> {
     if args.json { say::json(&replayed) } else { print(&replayed) }
 }
 
+/// Bytes of a line: an admission of a million hashes has as many.
+const LINE_BYTES: u64 = 32 << 20;
+
+/// The lines of a log.
+struct Lines {
+    file: String,
+    reader: BufReader<File>,
+    line: Vec<u8>,
+    number: usize,
+}
+
+impl Lines {
+    fn open(path: &Path) -> Result<Self, ReplayError> {
+        let name = text::path(path).to_string();
+        match file::open(path) {
+            Ok(file) => Ok(Self { file: name, reader: BufReader::new(file), line: Vec::new(), number: 0 }),
+            Err(Unopened::System(cause)) => Err(ReplayError::Read { file: name, cause }),
+            Err(Unopened::Irregular(kind)) => Err(ReplayError::NotAFile { file: name, kind }),
+        }
+    }
+
+    /// Goes to the next line, if there is one.
+    fn advance(&mut self) -> Result<bool, ReplayError> {
+        self.line.clear();
+        let read = self.reader.by_ref().take(LINE_BYTES + 1).read_until(b'\n', &mut self.line);
+        let read = read.map_err(|cause| ReplayError::Read { file: self.file.clone(), cause })?;
+        self.number += usize::from(read > 0);
+        if read as u64 > LINE_BYTES {
+            return Err(self.wrong("the line is too long", format!("at most {LINE_BYTES} bytes")));
+        }
+        Ok(read > 0)
+    }
+
+    /// The line as what belongs there.
+    fn record<'l, T: Deserialize<'l>>(&'l self, expected: &'static str) -> Result<T, ReplayError> {
+        serde_json::from_slice(&self.line).map_err(|error| {
+            // The parser knows no other lines, and calls each the first.
+            let (text, column) = (error.to_string(), error.column());
+            let cause = text.strip_suffix(&format!(" at line 1 column {column}")).unwrap_or(&text);
+            self.wrong(&format!("column {column}: {cause}"), expected)
+        })
+    }
+
+    fn wrong(&self, cause: &str, expected: impl Into<Cow<'static, str>>) -> ReplayError {
+        let (file, line) = (self.file.clone(), self.number.max(1));
+        ReplayError::Record { file, line, cause: cause.into(), expected: expected.into() }
+    }
+}
+
+/// What all versions of a header have.
+#[derive(Deserialize)]
+struct Version {
+    pagelift_lifecycle_log: u32,
+}
+
+/// Makes the lifecycle that a log begins with.
+fn lifecycle(lines: &mut Lines) -> Result<Lifecycle, ReplayError> {
+    if !lines.advance()? {
+        return Err(lines.wrong("the file is empty", HEADER));
+    }
+    // The version first: a log of another version should not be refused for what is new in it.
+    let Version { pagelift_lifecycle_log: version } = lines.record(HEADER)?;
+    if version != LogHeader::VERSION {
+        let expected = format!("version {}", LogHeader::VERSION);
+        return Err(lines.wrong(&format!("the log has version {version}"), expected));
+    }
+    let header: LogHeader = lines.record(HEADER)?;
+    let file = || lines.file.clone();
+    Lifecycle::new(header.options).map_err(|cause| ReplayError::Options { file: file(), cause })
+}
+
 /// Plays a log.
 fn replay(path: &Path) -> Result<Replayed, ReplayError> {
-    let file = text::path(path).to_string();
-    let read = |cause| ReplayError::Read { file: file.clone(), cause };
-    let lines = BufReader::new(File::open(path).map_err(read)?).lines();
-    let mut lines = (1..).zip(lines);
-    let wrong = |line, cause: &dyn ToString, expected| ReplayError::Record {
-        file: file.clone(),
-        line,
-        cause: cause.to_string(),
-        expected,
-    };
-    let mut lifecycle = match lines.next() {
-        None => return Err(wrong(1, &"the file is empty", HEADER)),
-        Some((number, line)) => {
-            let line = line.map_err(read)?;
-            let header: LogHeader =
-                serde_json::from_str(&line).map_err(|error| wrong(number, &error, HEADER))?;
-            if header.pagelift_lifecycle_log != LogHeader::VERSION {
-                let cause = format!("the log has version {}", header.pagelift_lifecycle_log);
-                return Err(wrong(number, &cause, "version 1"));
-            }
-            let options = header.options;
-            Lifecycle::new(options).map_err(|cause| ReplayError::Options { file: file.clone(), cause })?
-        }
-    };
+    let mut lines = Lines::open(path)?;
+    let mut lifecycle = lifecycle(&mut lines)?;
     let mut effects = 0;
-    for (number, line) in lines {
-        let line = line.map_err(read)?;
-        let logged: LogEntry<'_> =
-            serde_json::from_str(&line).map_err(|error| wrong(number, &error, ENTRY))?;
+    while lines.advance()? {
+        let logged: LogEntry<'_> = lines.record(ENTRY)?;
         let found = lifecycle.record(logged.event.clone());
         effects += found.effects.len() as u64;
         if found != logged {
             let text = |entry: &LogEntry<'_>| serde_json::to_string(entry).unwrap_or_default();
             let (found, logged) = (text(&found), text(&logged));
-            return Err(ReplayError::Differs { file, line: number, found, logged });
+            let (file, line) = (lines.file, lines.number);
+            return Err(ReplayError::Differs { file, line, found, logged });
         }
     }
     let views = || lifecycle.requests().filter_map(|request| lifecycle.request(request));

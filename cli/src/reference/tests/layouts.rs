@@ -64,10 +64,10 @@ fn latent_rows() {
 #[test]
 fn indexer_scales_follow_all_keys() {
     let fp8 = plain(64, json!({ "kind": "indexer-fp8" }));
-    assert_eq!([fp8.row("keys", 5), fp8.row("scales", 5)], [(0, 640), (0, 64 * 128 + 4 * 5)]);
+    assert_eq!([fp8.row("key", 5), fp8.row("scale", 5)], [(0, 640), (0, 64 * 128 + 4 * 5)]);
     assert_eq!(fp8.bytes(), 8_448);
     let mxfp4 = plain(64, json!({ "kind": "indexer-mxfp4" }));
-    assert_eq!([mxfp4.row("keys", 5), mxfp4.row("scales", 5)], [(0, 320), (0, 64 * 64 + 4 * 5)]);
+    assert_eq!([mxfp4.row("key", 5), mxfp4.row("scale", 5)], [(0, 320), (0, 64 * 64 + 4 * 5)]);
     assert_eq!(mxfp4.bytes(), 4_352);
 }
 
@@ -75,11 +75,11 @@ fn indexer_scales_follow_all_keys() {
 fn deepseek_v4_pages_are_rounded_up() {
     for (multiple, bytes) in [(576, 37_440), (512, 37_376)] {
         let page = plain(64, json!({ "kind": "deepseek-v4", "page_multiple": multiple }));
-        assert_eq!([page.row("latent", 1), page.row("exponents", 1)], [(0, 576), (0, 64 * 576 + 8)]);
+        assert_eq!([page.row("latent", 1), page.row("exponent", 1)], [(0, 576), (0, 64 * 576 + 8)]);
         assert_eq!(page.bytes(), bytes);
     }
     let page = plain(16, json!({ "kind": "deepseek-v4.1" }));
-    assert_eq!([page.row("latent", 1), page.row("exponents", 1)], [(0, 512), (0, 16 * 512 + 16)]);
+    assert_eq!([page.row("latent", 1), page.row("exponent", 1)], [(0, 512), (0, 16 * 512 + 16)]);
     // 16 · 528 = 8,448 is no multiple of 512.
     assert_eq!(page.bytes(), 8_704);
 }
@@ -87,20 +87,20 @@ fn deepseek_v4_pages_are_rounded_up() {
 #[test]
 fn sparse_attention_keeps_heads_apart_and_one_key_for_four_tokens() {
     let bf16 = plain(1600, json!({ "kind": "qsa-main-bf16", "kv_heads": 4 }));
-    assert_eq!((bf16.row("kv.1", 7), bf16.bytes()), ((0, 1600 * 1024 + 7 * 1024), 2 * 1_638_400));
+    assert_eq!((bf16.row("head1", 7), bf16.bytes()), ((0, 1600 * 1024 + 7 * 1024), 2 * 1_638_400));
     let fp8 = plain(1600, json!({ "kind": "qsa-main-fp8", "kv_heads": 4 }));
-    assert_eq!((fp8.row("kv.1", 7), fp8.bytes()), ((0, 1600 * 512 + 7 * 512), 1_638_400));
+    assert_eq!((fp8.row("head1", 7), fp8.bytes()), ((0, 1600 * 512 + 7 * 512), 1_638_400));
     for (layout, row_bytes) in [
         (json!({ "kind": "qsa-compressed-bf16" }), 256),
         (json!({ "kind": "qsa-compressed-fp8" }), 128),
         (json!({ "kind": "qsa-compressed-fp8", "width": 96 }), 96),
     ] {
         let keys = plain(1600, layout);
-        assert_eq!((keys.row("keys", 399), keys.bytes()), ((0, 399 * row_bytes), 400 * row_bytes));
+        assert_eq!((keys.row("key", 399), keys.bytes()), ((0, 399 * row_bytes), 400 * row_bytes));
     }
     // For two drafts, eight slots; with M-RoPE positions, 280 bytes each.
     let ring = plain(1600, json!({ "kind": "ring", "slot_bytes": 280 }));
-    assert_eq!((ring.row("slots", 7), ring.bytes()), ((0, 1_960), 2_240));
+    assert_eq!((ring.row("slot", 7), ring.bytes()), ((0, 1_960), 2_240));
 }
 
 /// Four heads over two ranks, of 128 values of two bytes: 256 bytes a head, 512 a row of K.
