@@ -426,6 +426,18 @@ pub enum BackendError {
         /// The stream's GPU.
         found: u32,
     },
+    /// A stream that another one may be captured for: work on the default stream would have to wait for it.
+    #[error(
+        "another stream of the GPU is being captured, and the default stream would have to wait for it; end that capture first, \
+         or use a stream of your own"
+    )]
+    CapturingAnother,
+    /// The default stream of a thread, which is another one in each thread.
+    #[error(
+        "stream 2 is the calling thread's default stream, and another one in any other thread; use a stream that all threads \
+         know by one handle"
+    )]
+    PerThreadStream,
     /// Work is to be waited for on a stream that is being captured.
     #[error("a stream that is being captured cannot be waited for; end the capture first")]
     WaitsForCapture,

@@ -192,9 +192,10 @@
 //! # fn engine(mut memory: Registry, mut plan: RestorePlan, their_stream: u64) -> Result<(), pagelift::Error> {
 //! let gpu = Cuda::open(0)?;
 //! let mut launcher = Launcher::bind(&gpu, &memory, &mut plan, LauncherOptions::default())?;
-//! // SAFETY: (1) the engine's stream is of this GPU's primary context, and outlives launcher and registry.
-//! let stream = unsafe { gpu.adopt_stream(their_stream) };
-//! launcher.set_stream(&stream);
+//! // SAFETY: (1) the engine's stream is of this GPU's primary context, and outlives launcher and registry; (2) it is captured
+//! // when no other thread uses it.
+//! let stream = unsafe { gpu.adopt_stream(their_stream) }?;
+//! launcher.set_stream(&stream)?;
 //! // SAFETY: (1) the graph goes before launcher and memory; (2, 3) the engine replays it in the order of its stream.
 //! let record = || unsafe { launcher.record(&mut memory) };
 //! let (mut graph, ()) = gpu.capture(&stream, CaptureMode::ThreadLocal, record)?;

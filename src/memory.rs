@@ -3,7 +3,7 @@
 //! A launcher is bound only to pools that lie in registered memory, and each launch borrows the registry exclusively:
 //! while kernels move bytes, no Rust reference can watch them move.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ use crate::error::{BackendError, Error, MemoryError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegionId {
     registry: u64,
-    index: usize,
+    number: u64,
 }
 
 /// Owns or has adopted every region that kernels may touch.
@@ -37,11 +37,13 @@ pub struct Registry {
     id: u64,
     /// Changes whenever a region goes, so that launchers look again.
     version: u64,
-    /// What waits for launches that may still run.
+    /// What waits for launches that may still run: once for each stream.
     in_flight: Vec<Arc<dyn Finish>>,
-    entries: Vec<Option<Entry>>,
-    /// Start, end and index of each region that is here. No two share a byte, so that neighbours tell all.
-    by_address: BTreeSet<(u64, u64, usize)>,
+    entries: HashMap<u64, Entry>,
+    /// The number of the next region.
+    next: u64,
+    /// Start, end and number of each region that is here. No two share a byte, so that neighbours tell all.
+    by_address: BTreeSet<(u64, u64, u64)>,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,9 @@ struct Entry {
     place: Memory,
     buffer: Buffer,
 }
+
+/// Streams that are remembered without asking whether anything on them still runs.
+const STREAMS: usize = 8;
 
 /// Tells registries apart.
 static IDS: AtomicU64 = AtomicU64::new(1);
@@ -64,7 +69,8 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let id = IDS.fetch_add(1, Ordering::Relaxed);
-        Self { id, version: 0, in_flight: Vec::new(), entries: Vec::new(), by_address: BTreeSet::new() }
+        let (in_flight, entries, by_address) = (Vec::new(), HashMap::new(), BTreeSet::new());
+        Self { id, version: 0, in_flight, entries, next: 0, by_address }
     }
 
     /// Allocates zeroed, page-aligned memory.
@@ -82,16 +88,16 @@ impl Registry {
     /// [`MemoryError::Overlaps`] where it shares bytes with a region that is here.
     pub fn adopt(&mut self, place: Memory, buffer: Buffer) -> Result<RegionId, Error> {
         let (start, end) = bounds(buffer.region());
-        let index = self.entries.len();
-        let key = (start, end, index);
+        let key = (start, end, self.next);
         let neighbours = [self.by_address.range(..key).next_back(), self.by_address.range(key..).next()];
-        let meets = |&&(own_start, own_end, _): &&(u64, u64, usize)| own_start < end && start < own_end;
+        let meets = |&&(own_start, own_end, _): &&(u64, u64, u64)| own_start < end && start < own_end;
         if let Some(&(other, ..)) = neighbours.into_iter().flatten().find(meets) {
             return Err(MemoryError::Overlaps { start, end, other }.into());
         }
         self.by_address.insert(key);
-        self.entries.push(Some(Entry { place, buffer }));
-        Ok(RegionId { registry: self.id, index })
+        self.entries.insert(self.next, Entry { place, buffer });
+        self.next += 1;
+        Ok(RegionId { registry: self.id, number: key.2 })
     }
 
     /// Takes in a host pool, all of it or nothing: a region for each of its extents, in their order.
@@ -104,7 +110,8 @@ impl Registry {
             match self.adopt(Memory::Host, buffer) {
                 Ok(region) => regions.push(region),
                 Err(error) => {
-                    regions.into_iter().try_for_each(|region| self.release(region))?;
+                    // Nobody knows of the others yet, and no launch: there is nothing to wait for.
+                    regions.into_iter().for_each(|region| self.forget(region));
                     return Err(error);
                 }
             }
@@ -116,19 +123,23 @@ impl Registry {
     /// it refuse work from then on.
     ///
     /// # Errors
-    /// [`MemoryError::Released`] where it is not here, [`BackendError::WaitsForCapture`] where launches may use it that
-    /// cannot be waited for now.
+    /// [`MemoryError::Released`] where it is not here, [`BackendError::WaitsForCapture`] and what else a GPU says where launches
+    /// may use it that cannot be waited for now.
     pub fn release(&mut self, id: RegionId) -> Result<(), Error> {
         self.entry(id).ok_or(MemoryError::Released)?;
         // Its owner may free it from then on.
-        if self.is_in_use() {
-            return Err(BackendError::WaitsForCapture.into());
-        }
-        let entry = self.entries.get_mut(id.index).and_then(Option::take).ok_or(MemoryError::Released)?;
-        let (start, end) = bounds(entry.buffer.region());
-        self.by_address.remove(&(start, end, id.index));
-        self.version += 1;
+        self.settle()?;
+        self.forget(id);
         Ok(())
+    }
+
+    /// Lets a region go that no launch touches.
+    fn forget(&mut self, id: RegionId) {
+        if let Some(entry) = self.entries.remove(&id.number) {
+            let (start, end) = bounds(entry.buffer.region());
+            self.by_address.remove(&(start, end, id.number));
+            self.version += 1;
+        }
     }
 
     /// Where a region lies.
@@ -152,7 +163,7 @@ impl Registry {
     pub fn bytes_mut(&mut self, id: RegionId) -> Option<&mut [u8]> {
         let own = id.registry == self.id;
         self.finish().ok()?;
-        self.entries.get_mut(id.index).filter(|_| own)?.as_mut()?.buffer.bytes_mut()
+        self.entries.get_mut(&id.number).filter(|_| own)?.buffer.bytes_mut()
     }
 
     /// Copies bytes from offset `at` of a region on, in whatever memory, once no launch touches it any more.
@@ -172,15 +183,19 @@ impl Registry {
     pub fn write(&mut self, id: RegionId, at: u64, from: &[u8]) -> Result<(), Error> {
         self.entry(id).ok_or(MemoryError::Released)?;
         self.finish()?;
-        let entry = self.entries.get_mut(id.index).and_then(Option::as_mut).ok_or(MemoryError::Released)?;
+        let entry = self.entries.get_mut(&id.number).ok_or(MemoryError::Released)?;
         entry.buffer.write(at, from)
     }
 
     /// Notes that a launch may still touch what is registered.
     pub(crate) fn launched(&mut self, launches: &Arc<dyn Finish>) {
-        if !self.in_flight.iter().any(|known| known.stream() == launches.stream()) {
-            self.in_flight.push(Arc::clone(launches));
+        if self.in_flight.iter().any(|known| known.stream() == launches.stream()) {
+            return;
         }
+        if self.in_flight.len() >= STREAMS {
+            self.in_flight.retain(|known| !known.is_finished());
+        }
+        self.in_flight.push(Arc::clone(launches));
     }
 
     /// Waits for launches, where there may be any: for all of them, and for those of other GPUs too where some have failed.
@@ -192,12 +207,17 @@ impl Registry {
         finished
     }
 
-    /// Waits for launches, and says whether there may be any that cannot be waited for now. Where waiting fails for another
-    /// reason they have failed, and touch nothing any more.
-    fn is_in_use(&self) -> bool {
-        let waits =
-            |launches: &Arc<dyn Finish>| matches!(launches.finish(), Err(BackendError::WaitsForCapture));
-        self.in_flight.iter().fold(false, |used, launches| used | waits(launches))
+    /// Waits until no launch touches anything any more, and says why where that cannot be had: a call that fails tells nothing
+    /// of the launches, but that a lost context runs none.
+    fn settle(&self) -> Result<(), BackendError> {
+        let mut settled = Ok(());
+        for launches in &self.in_flight {
+            settled = settled.and(match launches.finish() {
+                Err(BackendError::ContextLost { .. } | BackendError::ContextGone) => Ok(()),
+                finished => finished,
+            });
+        }
+        settled
     }
 
     /// Refuses a geometry whose pools are not all registered.
@@ -219,8 +239,8 @@ impl Registry {
         what: impl FnOnce() -> String,
     ) -> Result<(), MemoryError> {
         let (start, end) = bounds(array);
-        let last = self.by_address.range(..=(start, u64::MAX, usize::MAX)).next_back();
-        let entry = last.and_then(|&(.., index)| self.entries.get(index)?.as_ref());
+        let last = self.by_address.range(..=(start, u64::MAX, u64::MAX)).next_back();
+        let entry = last.and_then(|(.., number)| self.entries.get(number));
         let holds = |entry: &&Entry| entry.place == place && entry.buffer.region().holds(start, end);
         let holder = entry.filter(holds);
         if start == end || holder.is_some_and(|entry| entry.buffer.is_reached(by)) {
@@ -250,13 +270,13 @@ impl Registry {
     }
 
     fn entry(&self, id: RegionId) -> Option<&Entry> {
-        self.entries.get(id.index).filter(|_| id.registry == self.id)?.as_ref()
+        self.entries.get(&id.number).filter(|_| id.registry == self.id)
     }
 }
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        if self.is_in_use() {
+        if self.settle().is_err() {
             // Memory that kernels may still write is never freed.
             std::mem::forget(std::mem::take(&mut self.entries));
         }

@@ -469,10 +469,20 @@ api! {
     "cuStreamSynchronize" stream_synchronize(call, stream: Handle) {
         let stream = call.stream(stream.addr())?;
         call.not_captured(stream)?;
+        call.no_implicit_capture(stream)?;
         call.wait(stream)
+    }
+    "cuStreamQuery" stream_query(call, stream: Handle) {
+        let stream = call.stream(stream.addr())?;
+        call.unsafe_call()?;
+        call.not_captured(stream)?;
+        call.no_implicit_capture(stream)?;
+        let issued = call.state.streams[&stream].issued();
+        if call.state.has_done(stream, issued) { call.context().map(drop) } else { Err(NOT_READY) }
     }
     "cuStreamIsCapturing" stream_capture_state(call, stream: Handle, state: *mut c_int) {
         let stream = call.stream(stream.addr())?;
+        call.no_implicit_capture(stream)?;
         store(state, call.capture_state(stream))
     }
     "cuStreamWaitEvent" stream_wait(call, stream: Handle, event: Handle, _flags: c_uint) {
@@ -503,7 +513,9 @@ api! {
             Some((capture, after)) => Recorded::Captured { capture: *capture, after: after.clone() },
             None => Recorded::In { stream, done: it.issued() },
         };
-        call.state.events.get_mut(&event.addr()).ok_or(INVALID_HANDLE)?.recorded = recorded;
+        let context = it.context;
+        let event = call.state.events.get_mut(&event.addr()).filter(|event| event.context == context);
+        event.ok_or(INVALID_HANDLE)?.recorded = recorded;
         Ok(())
     }
     "cuEventQuery" event_query(call, event: Handle) {

@@ -90,7 +90,8 @@ pub(crate) struct State {
     pub pace: Pace,
     log: Vec<&'static str>,
     lacks: Vec<&'static str>,
-    fails: Option<(usize, c_int)>,
+    /// Calls that are still to be made before one that fails, and its code.
+    fails: Vec<(usize, c_int)>,
     handles: usize,
     random: u64,
 }
@@ -130,7 +131,7 @@ impl Machine {
             pace: Pace::default(),
             log: Vec::new(),
             lacks: Vec::new(),
-            fails: None,
+            fails: Vec::new(),
             handles: 0x1000,
             random: 0x9E37_79B9_7F4A_7C15,
         };
@@ -156,14 +157,14 @@ impl Machine {
         self.state().lacks.push(name);
     }
 
-    /// Lets the call after the next `after` ones fail with `code`. It does nothing then.
+    /// Lets the call after the next `after` ones fail with `code`, beside others that are to. It does nothing then.
     pub fn fail(&self, after: usize, code: c_int) {
-        self.state().fails = Some((after, code));
+        self.state().fails.push((after, code));
     }
 
     /// Whether a failure that was asked for is still to come; it is called off.
     pub fn spare(&self) -> bool {
-        self.state().fails.take().is_some()
+        !std::mem::take(&mut self.state().fails).is_empty()
     }
 
     /// The calls that were made since this was last asked, in order.
@@ -278,14 +279,10 @@ fn answer(name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<(), c_i
         let machine = thread.machine.clone().ok_or(NOT_INITIALIZED)?;
         let mut state = machine.state();
         state.log.push(name);
-        match &mut state.fails {
-            Some((0, code)) => {
-                let code = *code;
-                state.fails = None;
-                return Err(code);
-            }
-            Some((left, _)) => *left -= 1,
-            None => {}
+        let now = state.fails.iter().position(|(left, _)| *left == 0).map(|at| state.fails.swap_remove(at));
+        state.fails.iter_mut().for_each(|(left, _)| *left -= 1);
+        if let Some((_, code)) = now {
+            return Err(code);
         }
         if !state.initialised && !matches!(name, "cuInit" | "cuDriverGetVersion") {
             return Err(NOT_INITIALIZED);

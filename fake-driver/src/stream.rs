@@ -107,9 +107,7 @@ impl Call<'_> {
             .filter(|(_, other)| (default && other.blocking) || (blocking && other.default))
             .map(|(handle, _)| *handle)
             .collect();
-        if default && others.iter().any(|other| self.state.streams[other].capture.is_some()) {
-            return Err(CAPTURE_IMPLICIT);
-        }
+        self.no_implicit_capture(stream)?;
         for other in others {
             let done = self.state.streams[&other].issued;
             self.state.push(stream, Operation::Wait { stream: other, done });
@@ -128,6 +126,14 @@ impl Call<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses the default stream while a stream that it waits for is captured.
+    pub fn no_implicit_capture(&self, stream: usize) -> Result<(), c_int> {
+        let it = &self.state.streams[&stream];
+        let waited_for = |other: &&Stream| other.context == it.context && other.blocking && !other.default;
+        let captured = self.state.streams.values().filter(waited_for).any(|other| other.capture.is_some());
+        if it.default && captured { Err(CAPTURE_IMPLICIT) } else { Ok(()) }
     }
 
     /// Waits for a stream.

@@ -9,11 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pagelift_abi as abi;
-use pagelift_planner::geometry::{Geometry, Memory, Region};
+use pagelift_planner::geometry::{Memory, Region};
 use pagelift_planner::plan::{DigestPlan, Direction, PagePlan, Plan, RowPlan, Staging};
 use pagelift_planner::quantity::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
+use super::pools::Pools;
 use super::{Backend, Buffer, Kernel, Pieces, Reach, Work};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;
@@ -100,9 +101,7 @@ impl Launchable for DigestPlan {
 #[derive(Debug)]
 pub(crate) struct Bound<B> {
     backend: B,
-    geometry: Arc<Geometry>,
-    /// The registry that it was bound to, and its version when the pools were last looked for.
-    registry: (u64, u64),
+    pools: Pools,
     /// Arrays of the staged plan: they must be registered when it is launched.
     arrays: Vec<Region>,
     /// What the staged plan copies, where the host knows it.
@@ -115,13 +114,15 @@ pub(crate) struct Bound<B> {
     /// What launches add results to: a word for each job of a digest plan.
     sums: Buffer,
     addresses: Addresses,
+    /// Something that failed may still read a slot.
+    unsettled: bool,
 }
 
 impl<B: Backend> Bound<B> {
     /// Uploads the geometry and the plan's page maps, and makes room for its table and its results at its capacity.
     pub fn new<P: Launchable>(backend: B, memory: &Registry, plan: &P) -> Result<Self, Error> {
         let geometry = plan.geometry();
-        memory.check_pools(geometry, backend.reach())?;
+        let pools = Pools::find(memory, geometry, backend.reach())?;
         let routes = upload(&backend, geometry.routes())?;
         let segments = upload(&backend, geometry.segments())?;
         let bases = upload(&backend, geometry.bases())?;
@@ -140,8 +141,7 @@ impl<B: Backend> Bound<B> {
         };
         Ok(Self {
             backend,
-            geometry: Arc::clone(geometry),
-            registry: memory.stamp(),
+            pools,
             arrays: Vec::with_capacity(64),
             bytes: None,
             _tables: [routes, segments, bases],
@@ -150,6 +150,7 @@ impl<B: Backend> Bound<B> {
             _maps: maps,
             sums,
             addresses,
+            unsettled: false,
         })
     }
 
@@ -182,10 +183,10 @@ impl<B: Backend> Bound<B> {
 
     /// Refuses a plan of another geometry, or arrays that are not registered. Nothing has changed then.
     pub fn check<P: Launchable>(&mut self, memory: &Registry, plan: &P) -> Result<(), Error> {
-        if !Arc::ptr_eq(plan.geometry(), &self.geometry) {
+        if !Arc::ptr_eq(plan.geometry(), self.pools.geometry()) {
             return Err(LaunchError::OtherGeometry.into());
         }
-        self.check_registry(memory)?;
+        self.pools.check(memory)?;
         for array in plan.arrays() {
             check_array(memory, array, self.backend.reach())?;
         }
@@ -205,40 +206,55 @@ impl<B: Backend> Bound<B> {
         staging: Staging,
         slot: &mut Buffer,
     ) -> Result<(), Error> {
+        if self.unsettled {
+            self.backend.wait(stream)?;
+            self.unsettled = false;
+        }
         let room = slot.bytes_mut().unwrap_or_default();
         let used = plan.encode(staging, room)?;
         let room = self.table.len();
         if used > room {
             return Err(LaunchError::TableTooSmall { needed: used, room }.into());
         }
-        if plan.changes_maps() {
-            let (maps, entries) = (self.addresses.maps, u64::from(self.geometry.map_entries()));
-            // The changes are read from the slot: until they are applied the table holds the plan before.
-            let args = abi::MapArgs { table: slot.address(), maps, entries };
-            // SAFETY: (1) the slot was just written by a planner's plan for this geometry, whose maps have that many
-            // entries, and stays (1); the maps are ours, and touched in the stream's order.
-            unsafe { self.backend.launch(stream, None, Kernel::ApplyMap(args)) }?;
-        }
-        // The table comes last: once it has the plan, the plan may run.
-        // SAFETY: (1) the slot stays (1); table and sums are ours and touched in the stream's order: `sum` is asked once the
-        // launch is done.
-        let enqueued = unsafe {
-            let cleared = match plan.sums() {
-                0 => Ok(()),
-                _ => self.backend.clear(stream, &mut self.sums),
-            };
-            cleared.and_then(|()| self.backend.upload(stream, slot, &mut self.table, used))
-        };
-        if let Err(error) = enqueued {
-            // The slot is used again, and the changes may still be read from it. A stream that cannot be waited for has
-            // failed, and reads nothing any more.
-            let _ = self.backend.wait(stream);
+        // SAFETY: (1) is ours; (2) the slot was just written.
+        if let Err(error) = unsafe { self.enqueue(stream, plan, slot, used) } {
+            // The slot is used again, and may still be read: a call that fails may have enqueued something all the same.
+            self.unsettled = self.backend.wait(stream).is_err();
             return Err(error.into());
         }
         self.arrays.clear();
         self.arrays.extend(plan.arrays());
         self.bytes = plan.bytes();
         Ok(())
+    }
+
+    /// Enqueues what makes a plan the next one.
+    ///
+    /// # Safety
+    /// 1. Nobody writes `slot`, or frees it, before the stream has got there.
+    /// 2. Its first `used` bytes are the encoded plan, which is of our geometry.
+    unsafe fn enqueue<P: Launchable>(
+        &mut self,
+        stream: &B::Stream,
+        plan: &P,
+        slot: &Buffer,
+        used: usize,
+    ) -> Result<(), BackendError> {
+        if plan.changes_maps() {
+            let (maps, entries) = (self.addresses.maps, u64::from(plan.geometry().map_entries()));
+            // The changes are read from the slot: until they are applied the table holds the plan before.
+            let args = abi::MapArgs { table: slot.address(), maps, entries };
+            // SAFETY: (1) the slot holds a planner's plan for this geometry (2), whose maps have that many entries, and stays
+            // (1); the maps are ours, and touched in the stream's order.
+            unsafe { self.backend.launch(stream, None, Kernel::ApplyMap(args)) }?;
+        }
+        if plan.sums() > 0 {
+            // SAFETY: (1) sums are ours, and touched in the stream's order: `sum` is asked once the launch is done.
+            unsafe { self.backend.clear(stream, &mut self.sums) }?;
+        }
+        // The table comes last: once it has the plan, the plan may run.
+        // SAFETY: (1) the slot stays (1); the table is ours and touched in the stream's order.
+        unsafe { self.backend.upload(stream, slot, &mut self.table, used) }
     }
 
     /// Launches the kernel of `P` on the table.
@@ -256,8 +272,8 @@ impl<B: Backend> Bound<B> {
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
         // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
-        // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, backends
-        // see to it that no two workers write it at once. (3) Launches of this progress word come through `&mut self`,
+        // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, it is written
+        // twice with the same bytes, and backends see to it that this does no harm. (3) Launches of this progress word come through `&mut self`,
         // one after the other.
         unsafe { self.backend.launch(stream, workers, P::kernel(self.addresses)) }?;
         Ok(())
@@ -265,7 +281,7 @@ impl<B: Backend> Bound<B> {
 
     /// Refuses a launch whose pools or arrays are not registered any more.
     pub fn check_launch(&mut self, memory: &Registry) -> Result<(), Error> {
-        self.check_registry(memory)?;
+        self.pools.check(memory)?;
         let by = self.backend.reach();
         Ok(self.arrays.iter().try_for_each(|array| check_array(memory, *array, by))?)
     }
@@ -275,19 +291,6 @@ impl<B: Backend> Bound<B> {
         if let Some(launches) = self.backend.in_flight(stream) {
             memory.launched(launches);
         }
-    }
-
-    /// Refuses another registry, and one that has lost a pool.
-    fn check_registry(&mut self, memory: &Registry) -> Result<(), Error> {
-        let (id, version) = memory.stamp();
-        if id != self.registry.0 {
-            return Err(LaunchError::OtherRegistry.into());
-        }
-        if version != self.registry.1 {
-            memory.check_pools(&self.geometry, self.backend.reach())?;
-            self.registry.1 = version;
-        }
-        Ok(())
     }
 }
 

@@ -23,8 +23,12 @@ pub trait Finish: fmt::Debug + Send + Sync {
     /// Waits until none of them touches memory any more.
     ///
     /// # Errors
-    /// Where one of them failed.
+    /// [`BackendError::ContextLost`] or [`BackendError::ContextGone`] where a fault has ended them; any other where it cannot
+    /// wait, so that they may still run.
     fn finish(&self) -> Result<(), BackendError>;
+
+    /// Whether none of them touches memory any more, as far as can be told without waiting.
+    fn is_finished(&self) -> bool;
 }
 
 /// Whose kernels reach a piece of memory, or which memory a backend's kernels reach.

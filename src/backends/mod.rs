@@ -17,10 +17,11 @@ mod cuda;
 mod emulated;
 mod nvtx;
 mod pool;
+mod pools;
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pagelift_abi::{DigestArgs, MapArgs, PagesArgs, RowsArgs};
 use pagelift_planner::geometry::Memory;
@@ -103,6 +104,15 @@ pub trait Backend: fmt::Debug {
         Ok(false)
     }
 
+    /// Lets what is enqueued on `next` from now on come after all that is on `stream` by now.
+    ///
+    /// # Errors
+    /// [`BackendError::Capturing`] while one of them is being captured, where they are not one stream: a graph would wait for
+    /// what is not in it. Then, and where the driver fails, nothing on `next` relies on `stream`.
+    fn chain(&self, _stream: &Self::Stream, _next: &Self::Stream) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Copies the first `bytes` bytes of `from`, which the host reaches, to `to`, as far as both have them.
     ///
     /// # Safety
@@ -154,13 +164,32 @@ pub trait Backend: fmt::Debug {
     ) -> Result<(), BackendError>;
 }
 
-/// Refuses `what`, which cannot be recorded, on a stream that is being captured.
+/// Shared by those who enqueue what no graph may hold; had by one who begins a capture.
+static CAPTURES: RwLock<()> = RwLock::new(());
+
+/// While it lives, no capture of this crate's begins.
+#[must_use]
+pub(crate) struct NoCapture {
+    _shared: RwLockReadGuard<'static, ()>,
+}
+
+/// Refuses `what`, which cannot be recorded, on a stream that is being captured. It is not, for as long as the result lives; but
+/// for captures that others begin.
 pub(crate) fn refuse_capture<B: Backend>(
     backend: &B,
     stream: &B::Stream,
     what: &'static str,
-) -> Result<(), BackendError> {
-    if backend.is_capturing(stream)? { Err(BackendError::Capturing { what }) } else { Ok(()) }
+) -> Result<NoCapture, BackendError> {
+    let shared = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
+    if backend.is_capturing(stream)? {
+        return Err(BackendError::Capturing { what });
+    }
+    Ok(NoCapture { _shared: shared })
+}
+
+/// Waits until nobody enqueues what no graph may hold. A capture may begin while the result lives.
+pub(crate) fn begin_capture() -> RwLockWriteGuard<'static, ()> {
+    CAPTURES.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A kernel, and what it is launched with.
@@ -220,6 +249,10 @@ impl<B: Backend + ?Sized> Backend for $pointer {
 
     fn is_capturing(&self, stream: &Self::Stream) -> Result<bool, BackendError> {
         (**self).is_capturing(stream)
+    }
+
+    fn chain(&self, stream: &Self::Stream, next: &Self::Stream) -> Result<(), BackendError> {
+        (**self).chain(stream, next)
     }
 
     unsafe fn upload(

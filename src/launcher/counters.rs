@@ -3,6 +3,7 @@
 use pagelift_planner::quantity::Bytes;
 
 use super::ring::Totals;
+use crate::backends::Pieces;
 
 /// Sums since a launcher was bound. They are software accounting: what plans said, and what kernels reported, not what
 /// a bus was seen to carry.
@@ -31,12 +32,18 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Of plans that copy pages or read them, and whose bytes the host knows; or of plans whose rows kernels count.
+    pub(super) fn of(pieces: Pieces) -> Self {
+        match pieces {
+            Pieces::Pages => Self { bytes: Some(0), ..Self::default() },
+            Pieces::Rows => Self { rows: Some(0), skipped: Some(0), ..Self::default() },
+        }
+    }
+
     pub(super) fn staged(&mut self, jobs: usize, bytes: Option<Bytes>) {
         self.staged += 1;
         self.jobs += jobs as u64;
-        if let Some(bytes) = bytes {
-            self.bytes = Some(self.bytes.unwrap_or(0).saturating_add(bytes.get()));
-        }
+        self.bytes = self.bytes.zip(bytes).map(|(sum, bytes)| sum.saturating_add(bytes.get()));
     }
 
     pub(super) fn launched(&mut self) {
@@ -47,9 +54,7 @@ impl Counters {
     pub(super) fn with(mut self, totals: Totals) -> Self {
         let Totals { done, superseded, refused, bad, rows, skipped } = totals;
         (self.done, self.superseded, self.refused, self.bad) = (done, superseded, refused, bad);
-        // What a page plan copies is known by its bytes, and what a row plan copies by its rows.
-        (self.rows, self.skipped) =
-            if self.bytes.is_some() { (None, None) } else { (Some(rows), Some(skipped)) };
+        (self.rows, self.skipped) = (self.rows.map(|_| rows), self.skipped.map(|_| skipped));
         self
     }
 }

@@ -98,7 +98,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         let stream = backend.stream();
         let bound = Bound::new(backend, memory, plan)?;
         plan.attach(id);
-        let counters = Counters::default();
+        let counters = Counters::of(P::PIECES);
         Ok(Self { id, bound, ring, options, stream, counters, results: None, plan: PhantomData })
     }
 
@@ -132,7 +132,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         self.bound.check(memory, plan)?;
         let (repeat, stream, bound) = (self.options.repeat, &self.stream, &mut self.bound);
         let results = &mut self.results;
-        refuse_capture(bound.backend(), stream, "a staged plan")?;
+        let _uncaptured = refuse_capture(bound.backend(), stream, "a staged plan")?;
         let ticket = self.ring.stage(|ticket, completion, slot| {
             *results = None;
             #[allow(unsafe_code, reason = "who may write a slot, only the ring knows")]
@@ -153,7 +153,7 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// Where the registry has lost a pool or an array since, or the backend cannot launch. Nothing ran then.
     pub fn launch(&mut self, memory: &mut Registry) -> Result<(), Error> {
         let _range = self.range("launch");
-        refuse_capture(self.backend(), &self.stream, "a launch")?;
+        let _uncaptured = refuse_capture(self.backend(), &self.stream, "a launch")?;
         self.bound.launch::<P>(&self.stream, memory, self.options.workers)?;
         self.counters.launched();
         Ok(())
@@ -195,9 +195,18 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         Ok(self.backend().wait(&self.stream)?)
     }
 
-    /// Uses another stream from now on. The caller orders it after what is in the one before.
-    pub fn set_stream(&mut self, stream: &B::Stream) {
+    /// Uses another stream from now on. What is enqueued there comes after all that is on the one before: plans are staged into
+    /// one table. Where both are the same stream, nothing is to be done, so that an engine may say its stream in every step.
+    ///
+    /// A launcher that is to be recorded on another stream is given that before the capture begins.
+    ///
+    /// # Errors
+    /// [`BackendError::OtherGpu`], [`BackendError::Capturing`] while one of the two is being captured, and those of the driver.
+    /// The launcher stays on its stream then.
+    pub fn set_stream(&mut self, stream: &B::Stream) -> Result<(), Error> {
+        self.backend().chain(&self.stream, stream)?;
         self.stream = stream.clone();
+        Ok(())
     }
 
     /// The stream that it uses.

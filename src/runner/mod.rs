@@ -375,12 +375,16 @@ impl<B: Backend> Runner<B> {
         }
     }
 
-    /// Uses another stream from now on: the one that its forwards run on. The caller orders it after what is in the one
-    /// before.
-    pub fn set_stream(&mut self, stream: &B::Stream) {
-        self.lifts.launcher.set_stream(stream);
-        self.write_backs.launcher.set_stream(stream);
-        self.mirrors.launcher.set_stream(stream);
+    /// Uses another stream from now on: the one that its forwards run on. What is enqueued there comes after all that is on the
+    /// one before.
+    ///
+    /// # Errors
+    /// As [`Launcher::set_stream`](crate::launcher::Launcher::set_stream). Where the driver fails, some work may have the new
+    /// stream already: it is said again.
+    pub fn set_stream(&mut self, stream: &B::Stream) -> Result<(), Error> {
+        self.lifts.launcher.set_stream(stream)?;
+        self.write_backs.launcher.set_stream(stream)?;
+        self.mirrors.launcher.set_stream(stream)
     }
 
     /// Records what comes before a forward into the graph that the stream is being captured into. A step then is

@@ -43,7 +43,7 @@ fn an_engine_records_a_launcher_in_any_mode(device: &Device) {
         let mut rng = Rng(seed);
         let stream = device.engine.stream(seed % 2 == 0);
         let mut it = Lifts::new(device, &mut rng, 2);
-        it.launcher.set_stream(&stream.adopted(device));
+        it.launcher.set_stream(&stream.adopted(device)).unwrap();
         let graphs = [(); 2].map(|()| {
             assert_eq!(stream.begin(mode), 0);
             it.record().unwrap();
@@ -70,7 +70,7 @@ fn case_18_what_a_capture_forbids_is_refused_and_spoils_nothing(device: &Device)
         let mut rng = Rng(seed);
         let stream = device.engine.stream(false);
         let mut it = Lifts::new(device, &mut rng, 3);
-        it.launcher.set_stream(&stream.adopted(device));
+        it.launcher.set_stream(&stream.adopted(device)).unwrap();
         it.stage(&[]);
         it.launcher.launch(&mut it.world.memory).unwrap();
         let prompts = it.prompts(&mut rng);
@@ -110,7 +110,7 @@ fn case_18_a_spoiled_capture_is_an_error_and_no_more(device: &Device) {
     let mut rng = Rng(3);
     let stream = device.engine.stream(false);
     let mut it = Lifts::new(device, &mut rng, 2);
-    it.launcher.set_stream(&stream.adopted(device));
+    it.launcher.set_stream(&stream.adopted(device)).unwrap();
     let prompts = it.prompts(&mut rng);
     let expected = it.expected(&mut rng, &prompts);
     assert_eq!(stream.begin(MODES[0]), 0);
@@ -160,7 +160,7 @@ fn case_19_segments_of_a_step_need_no_event(device: &Device) {
     let mut rng = Rng(20);
     let stream = engine.stream(false);
     let mut it = Lifts::new(device, &mut rng, 2);
-    it.launcher.set_stream(&stream.adopted(device));
+    it.launcher.set_stream(&stream.adopted(device)).unwrap();
     let segments = [(); 2].map(|()| {
         assert_eq!(stream.begin(MODES[1]), 0);
         it.record().unwrap();
@@ -185,7 +185,7 @@ fn case_19_an_event_of_another_capture_is_no_fault_of_ours(device: &Device) {
     let mut rng = Rng(21);
     let stream = engine.stream(false);
     let mut it = Lifts::new(device, &mut rng, 2);
-    it.launcher.set_stream(&stream.adopted(device));
+    it.launcher.set_stream(&stream.adopted(device)).unwrap();
     let event = engine.event();
     assert_eq!(stream.begin(MODES[1]), 0);
     it.record().unwrap();
@@ -215,7 +215,7 @@ fn during_a_capture(device: &Device, seed: u64, mut body: impl FnMut()) {
         let mut rng = Rng(seed);
         let stream = device.engine.stream(false);
         let mut it = Lifts::new(device, &mut rng, 2);
-        it.launcher.set_stream(&stream.adopted(device));
+        it.launcher.set_stream(&stream.adopted(device)).unwrap();
         assert_eq!(stream.begin(mode), 0);
         it.record().unwrap();
         body();
@@ -244,7 +244,7 @@ fn step(it: &mut Lifts, rng: &mut Rng) {
 
 fn other_launcher(device: &Device, rng: &mut Rng) -> Lifts {
     let mut other = Lifts::new(device, rng, 2);
-    other.launcher.set_stream(&device.gpu.new_stream().unwrap());
+    other.launcher.set_stream(&device.gpu.new_stream().unwrap()).unwrap();
     other
 }
 
@@ -278,44 +278,51 @@ fn a_thread_that_captures_may_stage_on_another_stream(device: &Device) {
     during_a_capture(device, 61, || step(&mut other, &mut rng));
 }
 
-/// Fills the table with nonsense before a plan is copied to its beginning.
-struct Poisoning<'d>(&'d Device);
+/// Does something before each copy of a plan to the table.
+pub struct Hooked<'d> {
+    pub device: &'d Device,
+    pub before: &'d dyn Fn(&CudaStream, &Buffer),
+}
 
-impl fmt::Debug for Poisoning<'_> {
+impl fmt::Debug for Hooked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.gpu.fmt(f)
+        self.device.gpu.fmt(f)
     }
 }
 
-impl Backend for Poisoning<'_> {
+impl Backend for Hooked<'_> {
     type Stream = CudaStream;
 
     fn name(&self) -> &'static str {
-        self.0.gpu.name()
+        self.device.gpu.name()
     }
 
     fn stream(&self) -> CudaStream {
-        self.0.gpu.stream()
+        self.device.gpu.stream()
     }
 
     fn allocate(&self, place: Memory, bytes: u64) -> Result<Buffer, Error> {
-        self.0.gpu.allocate(place, bytes)
+        self.device.gpu.allocate(place, bytes)
     }
 
     fn reach(&self) -> Reach {
-        self.0.gpu.reach()
+        self.device.gpu.reach()
     }
 
     fn in_flight<'s>(&self, stream: &'s CudaStream) -> Option<&'s Arc<dyn Finish>> {
-        self.0.gpu.in_flight(stream)
+        self.device.gpu.in_flight(stream)
     }
 
     fn wait(&self, stream: &CudaStream) -> Result<(), BackendError> {
-        self.0.gpu.wait(stream)
+        self.device.gpu.wait(stream)
     }
 
     fn is_capturing(&self, stream: &CudaStream) -> Result<bool, BackendError> {
-        self.0.gpu.is_capturing(stream)
+        self.device.gpu.is_capturing(stream)
+    }
+
+    fn chain(&self, stream: &CudaStream, next: &CudaStream) -> Result<(), BackendError> {
+        self.device.gpu.chain(stream, next)
     }
 
     unsafe fn upload(
@@ -325,11 +332,9 @@ impl Backend for Poisoning<'_> {
         to: &mut Buffer,
         bytes: usize,
     ) -> Result<(), BackendError> {
-        let table = to.region();
-        // SAFETY: (1) the table is there, and the stream's alone by our (1).
-        unsafe { self.0.engine.fill(stream.handle(), table.address(), 0xFF, table.bytes() as usize) };
+        (self.before)(stream, to);
         // SAFETY: (1) is ours.
-        unsafe { self.0.gpu.upload(stream, from, to, bytes) }
+        unsafe { self.device.gpu.upload(stream, from, to, bytes) }
     }
 
     unsafe fn launch(
@@ -339,7 +344,7 @@ impl Backend for Poisoning<'_> {
         kernel: Kernel,
     ) -> Result<(), BackendError> {
         // SAFETY: (1) is ours.
-        unsafe { self.0.gpu.launch(stream, workers, kernel) }
+        unsafe { self.device.gpu.launch(stream, workers, kernel) }
     }
 }
 
@@ -347,7 +352,14 @@ fn unused_entries_of_the_table_are_never_read(device: &Device) {
     device.engine.enter();
     let mut world = World::small(&device.gpu);
     let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-    let mut launcher = Launcher::bind(Poisoning(device), &world.memory, &mut plan, slots(2)).unwrap();
+    // The table is filled with nonsense before a plan is copied to its beginning.
+    let before = |stream: &CudaStream, table: &Buffer| {
+        let table = table.region();
+        // SAFETY: (1) the table is there, and the stream's alone.
+        unsafe { device.engine.fill(stream.handle(), table.address(), 0xFF, table.bytes() as usize) };
+    };
+    let backend = Hooked { device, before: &before };
+    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, slots(2)).unwrap();
     let stream = device.gpu.stream();
     // SAFETY: (1) the graph goes first; (2, 3) replays are waited for one by one.
     let record = || unsafe { launcher.record(&mut world.memory) };

@@ -286,7 +286,7 @@ pub fn events_time_streams_and_join_the_branches_of_a_capture(device: &Device) {
     let (main, branch) = (gpu.stream(), gpu.new_stream().unwrap());
     let mut launcher = Launcher::bind(gpu, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
     let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
-    launcher.set_stream(&branch);
+    launcher.set_stream(&branch).unwrap();
     let [fork, join, begun, done] = [(); 4].map(|()| gpu.event().unwrap());
     let memory = &mut world.memory;
     let body = || {

@@ -243,8 +243,8 @@ impl Engine {
 impl<'e> EngineStream<'e> {
     /// The same as pagelift sees it.
     pub fn adopted(&self, device: &Device) -> CudaStream {
-        // SAFETY: (1) it is of the primary context, and tests drop it last.
-        unsafe { device.gpu.adopt_stream(self.number) }
+        // SAFETY: (1) it is of the primary context, and tests drop it last; (2) captures begin when no other thread uses it.
+        unsafe { device.gpu.adopt_stream(self.number) }.unwrap()
     }
 
     pub fn begin(&self, mode: c_int) -> c_int {

@@ -278,7 +278,7 @@ fn life(machine: &Machine, end: impl FnOnce()) -> Result<(), Error> {
 
 #[test]
 fn any_call_may_fail_and_nothing_is_left() {
-    let (mut all, mut used) = (usize::MAX, 0);
+    let (mut all, mut used, mut kept) = (usize::MAX, 0, 0);
     for after in 0.. {
         if after >= all {
             break;
@@ -310,6 +310,10 @@ fn any_call_may_fail_and_nothing_is_left() {
                 assert!(log.contains(failed) && log.contains("999"), "{log}");
                 assert_eq!(machine.live(), NOTHING, "call {after}, {failed}");
             }
+            // The registry cannot wait, and keeps what launches may still touch, and with it the context and its stream.
+            Ok(()) if machine.live() == Live { contexts: 2, streams: 1, device: 2, host: 1, ..NOTHING } => {
+                kept += 1;
+            }
             // What cannot be let go, as a call for that fails, is all that is left.
             Ok(()) => {
                 let Live { contexts, streams, events, graphs, executables, device, host, registered } =
@@ -322,6 +326,7 @@ fn any_call_may_fail_and_nothing_is_left() {
         }
     }
     assert!(used > 100, "only {used} calls");
+    assert!((1..20).contains(&kept), "{kept} calls");
 }
 
 #[test]
@@ -445,6 +450,56 @@ fn map_changes_whose_stage_fails_are_staged_again() {
         mirror.wait().unwrap();
         assert!(matches!(mirror.state(again), TicketState::Done(_)));
         assert_eq!(small.blocks().unwrap(), [1, 2, 3, 2]);
+    }
+}
+
+/// A call that fails may have enqueued something all the same, which reads the slot.
+#[test]
+fn a_slot_of_changes_that_fail_is_waited_for_before_it_is_used_again() {
+    let (machine, _engine, gpu, mut small, _pages) = entered();
+    let (mut mirror, mut rows) = mirrors(&gpu, &small).unwrap();
+    map(&mut rows, &small, 0, 3);
+    const SYNC: &str = "cuStreamSynchronize";
+    // The launch of the changes fails, and so does the wait after it.
+    let _ = machine.calls();
+    machine.fail(3, SOME);
+    machine.fail(8, SOME);
+    let error = mirror.stage(&small.memory, &mut rows).unwrap_err();
+    assert!(is_some(&error) && !machine.spare(), "{error}");
+    let made = machine.calls();
+    assert_eq!((made[3], made[8]), (LAUNCH, SYNC), "{made:?}");
+    // The next stage waits first, and fails where it cannot.
+    machine.fail(2 + 4, SOME);
+    let error = mirror.stage(&small.memory, &mut rows).unwrap_err();
+    assert!(is_some(&error) && !machine.spare(), "{error}");
+    let made = machine.calls();
+    assert!(made.contains(&SYNC) && !made.contains(&LAUNCH) && !made.contains(&UPLOAD), "{made:?}");
+    mirror.stage(&small.memory, &mut rows).unwrap();
+    let made = machine.calls();
+    let first = |name| made.iter().position(|call| *call == name).unwrap();
+    assert!(first(SYNC) < first(LAUNCH) && first(LAUNCH) < first(UPLOAD), "{made:?}");
+    mirror.launch(&mut small.memory).unwrap();
+    mirror.wait().unwrap();
+    // And then it waits no more.
+    let _ = machine.calls();
+    mirror.stage(&small.memory, &mut rows).unwrap();
+    assert!(!machine.calls().contains(&SYNC));
+}
+
+/// A wait that fails tells nothing of what is waited for.
+#[test]
+fn what_cannot_be_waited_for_is_neither_released_nor_freed() {
+    for after in 0..6 {
+        let (machine, _engine, _gpu, mut small, mut pages) = entered();
+        let ticket = pages.stage(&small, 1, 0).unwrap();
+        pages.launcher.launch(&mut small.memory).unwrap();
+        machine.fail(after, SOME);
+        let error = small.memory.release(small.host).unwrap_err();
+        assert!(is_some(&error) && !machine.spare(), "{error}");
+        assert!(small.memory.region(small.host).is_some());
+        small.memory.release(small.host).unwrap();
+        assert!(small.memory.region(small.host).is_none());
+        assert!(matches!(pages.launcher.state(ticket), TicketState::Done(_)));
     }
 }
 

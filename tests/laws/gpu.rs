@@ -207,7 +207,7 @@ fn an_engines_stream_may_be_adopted_in_every_step(device: &Device) {
     let mut it = Lifts::new(device, &mut rng, 2);
     for step in 0..12 {
         it.launcher.wait().unwrap();
-        it.launcher.set_stream(&streams[step % 2].adopted(device));
+        it.launcher.set_stream(&streams[step % 2].adopted(device)).unwrap();
         let prompts = it.prompts(&mut rng);
         let expected = it.expected(&mut rng, &prompts);
         it.stage(&prompts);

@@ -28,6 +28,7 @@ mod pools;
 mod refusals;
 mod restore;
 mod rng;
+mod streams;
 mod suited;
 mod tickets;
 mod world;

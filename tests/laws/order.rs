@@ -75,7 +75,7 @@ fn mirrored(it: &Fixture<Arc<Cuda>>, forward: &Forward, value: u8) -> Image {
 /// A fixture whose pages 0 and 1 are mapped, and staged to be mirrored in each launch.
 fn mirrors(device: &Device, stream: &EngineStream<'_>) -> Fixture<Arc<Cuda>> {
     let (mut it, mut plan) = Fixture::new(Arc::clone(&device.gpu), mirror::ROOM, true);
-    it.launcher.set_stream(&stream.adopted(device));
+    it.launcher.set_stream(&stream.adopted(device)).unwrap();
     it.map(&mut plan, 0, 1).unwrap();
     it.map(&mut plan, 1, 2).unwrap();
     it.stage(&mut plan).unwrap();
@@ -157,7 +157,7 @@ fn case_12_a_page_is_lifted_into_after_the_forward_that_read_it(device: &Device)
     let read_at = world.memory.region(read).unwrap().address();
     let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
     let mut launcher = Launcher::bind(&device.gpu, &world.memory, &mut plan, slots(2)).unwrap();
-    launcher.set_stream(&stream.adopted(device));
+    launcher.set_stream(&stream.adopted(device)).unwrap();
     for _ in 0..4 {
         world.fill(&mut rng);
         let before = world.edit(forward.address, forward.bytes, |bytes| bytes.to_vec());
@@ -223,7 +223,7 @@ fn launchers_on_two_streams_do_not_meet(device: &Device) {
     let mut rng = Rng(30);
     let mut both = [(); 2].map(|()| {
         let mut it = Lifts::new(device, &mut rng, 2);
-        it.launcher.set_stream(&device.gpu.new_stream().unwrap());
+        it.launcher.set_stream(&device.gpu.new_stream().unwrap()).unwrap();
         it
     });
     for _ in 0..6 {
@@ -249,7 +249,7 @@ fn threads_have_launchers_of_their_own(device: &Device) {
                 device.enter();
                 let mut rng = Rng(seed);
                 let mut it = Lifts::new(device, &mut rng, 2);
-                it.launcher.set_stream(&device.gpu.new_stream().unwrap());
+                it.launcher.set_stream(&device.gpu.new_stream().unwrap()).unwrap();
                 for _ in 0..6 {
                     let prompts = it.prompts(&mut rng);
                     let expected = it.expected(&mut rng, &prompts);
@@ -317,14 +317,17 @@ fn on_the_second(driver: &CudaDriver) {
         assert_eq!(launcher.state(ticket), DONE);
         world.assert_is(&expected);
 
-        // The other one's stream and memory are refused, and nothing was enqueued.
-        let image = world.image();
-        launcher.set_stream(&gpus[1 - index].stream());
-        let error = launcher.launch(&mut world.memory).unwrap_err();
+        // The other one's stream and memory are refused, and the launcher stays on its own.
+        let other = gpus[1 - index].stream();
+        let error = launcher.set_stream(&other).unwrap_err();
         assert!(matches!(error, Error::Backend(BackendError::OtherGpu { .. })), "{error}");
-        let error = launcher.stage(&world.memory, &mut plan).unwrap_err();
+        let error = gpu.copy(&other, &mut world.memory, (world.regions[0], 0), (world.regions[0], 0), 0);
+        let error = error.unwrap_err();
         assert!(matches!(error, Error::Backend(BackendError::OtherGpu { .. })), "{error}");
-        world.assert_is(&image);
+        let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
+        launcher.launch(&mut world.memory).unwrap();
+        launcher.wait().unwrap();
+        assert_eq!(launcher.state(ticket), DONE);
         let other = Launcher::bind(&gpus[1 - index], &world.memory, &mut plan, options).map(drop);
         let error = other.unwrap_err();
         assert!(matches!(error, Error::Memory(MemoryError::OutOfReach { .. })), "{error}");

@@ -10,6 +10,7 @@ use pagelift::plan::{Plan as _, RestorePlan, TailRows};
 
 use crate::backends::Subject;
 use crate::image::Image;
+use crate::mirror;
 use crate::page_map::Fixture;
 use crate::restore::{Prompt, ROOM};
 use crate::rng::Rng;
@@ -125,7 +126,7 @@ pub fn nothing_staged_is_nothing_done<S: Subject>() {
         assert_eq!(it.launcher.state(Ticket::new(it.launcher.id(), ticket)), TicketState::Unknown);
     }
     let counters = it.launcher.counters();
-    assert_eq!((counters.staged, counters.launches, counters.done, counters.bytes), (0, 2, 0, None));
+    assert_eq!((counters.staged, counters.launches, counters.done, counters.bytes), (0, 2, 0, Some(0)));
     let ticket = it.stage(&[one()]);
     it.launch(&[one()]);
     assert_eq!(it.launcher.state(ticket), DONE);
@@ -206,6 +207,11 @@ pub fn old_tickets_are_unknown<S: Subject>() {
 }
 
 pub fn counters_add_up<S: Subject>() {
+    // Before anything is staged they tell what kind of plan it is.
+    let counters = Lifts::<S>::new(slots(2)).launcher.counters();
+    assert_eq!((counters.bytes, counters.rows, counters.skipped), (Some(0), None, None));
+    let rows = Fixture::new(S::backend(1), mirror::ROOM, false).0.launcher.counters();
+    assert_eq!((rows.bytes, rows.rows, rows.skipped), (None, Some(0), Some(0)));
     let mut it = Lifts::<S>::new(slots(4));
     let row: u64 = 2 * (16 + 4);
     it.stage(&[one(), two()]);
@@ -240,7 +246,7 @@ pub fn any_order<S: Subject>(seed: u64) {
     // Of each ticket, whether it ran; and the prompts of the last one.
     let mut ran = vec![false];
     let mut table: Vec<Prompt> = Vec::new();
-    let (mut bytes, mut jobs, mut launches) = (None, 0, 0);
+    let (mut bytes, mut jobs, mut launches) = (0, 0, 0);
     for _ in 0..rng.pick(&[20, 120]) {
         let last = ran.len() as u64 - 1;
         let state = |ran: &[bool], ticket: u64| match ran.get(ticket as usize) {
@@ -260,7 +266,7 @@ pub fn any_order<S: Subject>(seed: u64) {
                     assert_eq!(ticket, Ticket::new(it.launcher.id(), last + 1));
                     ran.push(false);
                     jobs += it.plan.jobs() as u64;
-                    bytes = Some(bytes.unwrap_or(0) + it.plan.bytes().unwrap().get());
+                    bytes += it.plan.bytes().unwrap().get();
                     table = prompts;
                 }
                 Err(error) => {
@@ -290,7 +296,7 @@ pub fn any_order<S: Subject>(seed: u64) {
         let done = ran.iter().filter(|ran| **ran).count() as u64;
         let pending = ran.iter().skip(1).rev().take_while(|ran| !**ran).count() as u64;
         assert_eq!((counters.staged, counters.launches, counters.jobs), (last, launches, jobs));
-        assert_eq!((counters.bytes, counters.done), (bytes, done));
+        assert_eq!((counters.bytes, counters.done), (Some(bytes), done));
         assert_eq!(counters.superseded, last - done - pending);
     }
 }

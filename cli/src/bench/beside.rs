@@ -77,7 +77,7 @@ pub fn ways<'g>(
         let mut plan = plan()?;
         let options = LauncherOptions { workers: Some(USUAL), repeat: true, ..LauncherOptions::default() };
         let mut launcher = Launcher::bind(gpu, memory, &mut plan, options)?;
-        launcher.set_stream(stream);
+        launcher.set_stream(stream)?;
         launcher.stage(memory, &mut plan)?;
         let mut replay = gpu.record(launcher, memory)?;
         let way = scene.way(name, stream, Box::new(move |memory| replay.replay(memory)))?;
@@ -85,13 +85,12 @@ pub fn ways<'g>(
     }
     let engine = || {
         let mut engine = gpu.copy_engine();
-        engine.set_stream(&scene.branch);
-        engine
+        engine.set_stream(&scene.branch).map(|()| engine)
     };
-    let mut graph = engine().graph(memory, &plan()?)?;
+    let mut graph = engine()?.graph(memory, &plan()?)?;
     ways.push(scene.way(BRANCH_GRAPH, &scene.branch, Box::new(move |memory| graph.replay(memory)))?);
     if gpu.batches_copies() {
-        let (mut engine, plan) = (engine(), plan()?);
+        let (mut engine, plan) = (engine()?, plan()?);
         let batch = move |memory: &mut Registry| engine.copy(memory, &plan, CopyCalls::Batch).map(drop);
         ways.push(scene.way(BRANCH_BATCH, &scene.branch, Box::new(batch))?);
     }

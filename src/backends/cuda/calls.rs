@@ -178,6 +178,7 @@ calls! {
     stream_create = "cuStreamCreate"(stream: *mut Handle, flags: c_uint);
     stream_destroy = "cuStreamDestroy_v2"(stream: Handle);
     stream_synchronize = "cuStreamSynchronize"(stream: Handle);
+    stream_query = "cuStreamQuery"(stream: Handle);
     exchange_capture_mode = "cuThreadExchangeStreamCaptureMode"(mode: *mut c_int);
     stream_capture_state = "cuStreamIsCapturing"(stream: Handle, state: *mut c_int);
     stream_wait = "cuStreamWaitEvent"(stream: Handle, event: Handle, flags: c_uint);

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use super::calls::RowsCopy;
 use super::{CaptureMode, Cuda, CudaEvent, CudaGraph, CudaStream};
-use crate::backends::{Backend, Reach, refuse_capture};
+use crate::backends::pools::Pools;
+use crate::backends::{Backend, refuse_capture};
 use crate::error::{BackendError, Error};
 use crate::geometry::Geometry;
 use crate::memory::{RegionId, Registry};
@@ -88,17 +89,10 @@ impl Transfer {
 pub struct CopyEngine<'g> {
     gpu: &'g Cuda,
     stream: CudaStream,
-    checked: Option<Checked>,
+    pools: Option<Pools>,
     /// The plan's runs, and the same for the driver: kept for their room.
     runs: Vec<CopyRun>,
     lists: Lists,
-}
-
-/// Pools that were found in a registry.
-#[derive(Clone, Debug)]
-struct Checked {
-    geometry: Arc<Geometry>,
-    registry: (u64, u64),
 }
 
 /// What one batch copies.
@@ -113,9 +107,8 @@ struct Lists {
 #[derive(Debug)]
 pub struct CopyGraph {
     graph: CudaGraph,
-    reach: Reach,
     stream: CudaStream,
-    checked: Checked,
+    pools: Pools,
 }
 
 impl Cuda {
@@ -125,7 +118,7 @@ impl Cuda {
         CopyEngine {
             gpu: self,
             stream: Backend::stream(self),
-            checked: None,
+            pools: None,
             runs: Vec::new(),
             lists: Lists::default(),
         }
@@ -151,7 +144,7 @@ impl Cuda {
         to: (RegionId, u64),
         bytes: u64,
     ) -> Result<(), Error> {
-        refuse_capture(self, stream, "a copy")?;
+        let _uncaptured = refuse_capture(self, stream, "a copy")?;
         let [from, to] = [from, to].map(|(region, at)| memory.part(region, at, bytes, Backend::reach(self)));
         let (from, to) = (from?.address(), to?.address());
         memory.launched(stream.launches());
@@ -163,9 +156,14 @@ impl Cuda {
 }
 
 impl CopyEngine<'_> {
-    /// Uses another stream from now on. The caller orders it after what is in the one before.
-    pub fn set_stream(&mut self, stream: &CudaStream) {
+    /// Uses another stream from now on. What is copied there comes after what is on the one before.
+    ///
+    /// # Errors
+    /// As [`Launcher::set_stream`](crate::launcher::Launcher::set_stream).
+    pub fn set_stream(&mut self, stream: &CudaStream) -> Result<(), Error> {
+        self.gpu.chain(&self.stream, stream)?;
         self.stream = stream.clone();
+        Ok(())
     }
 
     /// Copies what a plan says, after what is on the stream, and returns before that has finished: the stream passes the
@@ -180,7 +178,7 @@ impl CopyEngine<'_> {
         plan: &PagePlan<D>,
         calls: CopyCalls,
     ) -> Result<CudaEvent, Error> {
-        refuse_capture(self.gpu, &self.stream, "a plan of copies")?;
+        let _uncaptured = refuse_capture(self.gpu, &self.stream, "a plan of copies")?;
         let done = self.gpu.event()?;
         self.enqueue(memory, plan, calls)?;
         done.record(&self.stream)?;
@@ -228,24 +226,19 @@ impl CopyEngine<'_> {
             // SAFETY: (1) each replay sees to it that the pools are still registered, and (2) tells the registry, which
             // waits before it lends a byte.
             unsafe { self.record(memory, plan, CopyCalls::Each) }?;
-            self.check(memory, plan.geometry())
+            Ok(self.check(memory, plan.geometry())?.clone())
         };
-        let (graph, checked) = gpu.capture(&stream, CaptureMode::ThreadLocal, body)?;
-        Ok(CopyGraph { graph, reach: Backend::reach(gpu), stream, checked })
+        let (graph, pools) = gpu.capture(&stream, CaptureMode::ThreadLocal, body)?;
+        Ok(CopyGraph { graph, stream, pools })
     }
 
     /// Finds the geometry's pools in the registry, if that was not done before.
-    fn check(&mut self, memory: &Registry, geometry: &Arc<Geometry>) -> Result<Checked, Error> {
-        let known = self
-            .checked
-            .as_ref()
-            .filter(|known| Arc::ptr_eq(&known.geometry, geometry) && known.registry == memory.stamp());
-        if let Some(known) = known {
-            return Ok(known.clone());
-        }
-        let found = Checked::new(memory, geometry, Backend::reach(self.gpu))?;
-        self.checked = Some(found.clone());
-        Ok(found)
+    fn check(&mut self, memory: &Registry, geometry: &Arc<Geometry>) -> Result<&Pools, Error> {
+        let pools = match self.pools.take().filter(|pools| pools.are_of(memory, geometry)) {
+            Some(mut pools) => pools.check(memory).map(|()| pools)?,
+            None => Pools::find(memory, geometry, Backend::reach(self.gpu))?,
+        };
+        Ok(self.pools.insert(pools))
     }
 
     fn enqueue<D: Direction>(
@@ -288,23 +281,15 @@ impl CopyGraph {
     /// Copies the plan once more, after what is on the stream that it was recorded from. It returns before that has finished.
     ///
     /// # Errors
-    /// Where a pool is not registered any more or the stream is being captured, and those of the driver.
+    /// Where the registry is another one than the plan was recorded for, a pool is not registered any more or the stream is being
+    /// captured, and those of the driver.
     pub fn replay(&mut self, memory: &mut Registry) -> Result<(), Error> {
         if self.stream.is_capturing()? {
             return Err(BackendError::Capturing { what: "a replay" }.into());
         }
-        if self.checked.registry != memory.stamp() {
-            self.checked = Checked::new(memory, &self.checked.geometry, self.reach)?;
-        }
+        self.pools.check(memory)?;
         memory.launched(self.stream.launches());
         Ok(self.graph.replay(&self.stream)?)
-    }
-}
-
-impl Checked {
-    fn new(memory: &Registry, geometry: &Arc<Geometry>, reach: Reach) -> Result<Self, Error> {
-        memory.check_pools(geometry, reach)?;
-        Ok(Self { geometry: Arc::clone(geometry), registry: memory.stamp() })
     }
 }
 

@@ -53,13 +53,14 @@ impl Cuda {
 }
 
 impl CudaEvent {
-    /// Moves the event to the present end of a stream.
+    /// Moves the event to the present end of a stream of its GPU.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// [`BackendError::OtherGpu`], and those of the driver.
     pub fn record(&self, stream: &CudaStream) -> Result<(), BackendError> {
+        stream.check_gpu(&self.context)?;
         // SAFETY: event and stream live.
-        self.context.within(|calls| unsafe { calls.event_record(self.handle, stream.raw()) })
+        stream.within(|calls, stream| unsafe { calls.event_record(self.handle, stream) })
     }
 
     /// Whether the stream has passed the event; also where it was recorded nowhere.
@@ -100,13 +101,13 @@ impl CudaEvent {
 }
 
 impl CudaStream {
-    /// Lets what is enqueued from now on wait for an event, of whichever stream.
+    /// Lets what is enqueued from now on wait for an event, of whichever stream and GPU.
     ///
     /// # Errors
     /// Those of the driver.
     pub fn wait_for(&self, event: &CudaEvent) -> Result<(), BackendError> {
         // SAFETY: event and stream live; 0 is the usual wait.
-        event.context.within(|calls| unsafe { calls.stream_wait(self.raw(), event.handle, 0) })
+        self.within(|calls, stream| unsafe { calls.stream_wait(stream, event.handle, 0) })
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::calls::Handle;
 use super::context::Context;
 use super::{Cuda, CudaStream};
-use crate::backends::range;
+use crate::backends::{begin_capture, range};
 use crate::error::{BackendError, Error};
 
 /// Which other calls a capture forbids while it lasts; the driver's manual has the lists.
@@ -33,16 +33,18 @@ pub struct CudaGraph {
 unsafe impl Send for CudaGraph {}
 
 impl Cuda {
-    /// Records what `body` enqueues on `stream` into a graph, and runs nothing of it.
+    /// Records what `body` enqueues on `stream` into a graph, and runs nothing of it. Before it begins it waits for calls of other
+    /// threads that enqueue what no graph may hold.
     ///
     /// # Errors
-    /// Those of `body`, and of the driver where something was enqueued that cannot be recorded.
+    /// Those of `body`, and of the driver where something was enqueued that cannot be recorded; [`BackendError::OtherGpu`].
     pub fn capture<T>(
         &self,
         stream: &CudaStream,
         mode: CaptureMode,
         body: impl FnOnce() -> Result<T, Error>,
     ) -> Result<(CudaGraph, T), Error> {
+        stream.check_gpu(self.context())?;
         let mut capture = Capture::begin(stream, mode)?;
         let result = body();
         let graph = capture.end();
@@ -66,8 +68,9 @@ impl<'s> Capture<'s> {
             CaptureMode::ThreadLocal => 1,
             CaptureMode::Relaxed => 2,
         };
+        let _others = begin_capture();
         // SAFETY: the stream lives, and the mode is one of the three.
-        stream.context().within(|calls| unsafe { calls.begin_capture(stream.raw(), mode) })?;
+        stream.within(|calls, stream| unsafe { calls.begin_capture(stream, mode) })?;
         Ok(Self { stream, ended: false })
     }
 
@@ -93,7 +96,7 @@ fn end(stream: &CudaStream) -> Result<CudaGraph, BackendError> {
     let context = stream.context();
     let mut graph = std::ptr::null_mut();
     // SAFETY: the graph is stored in our variable.
-    let ended = context.within(|calls| unsafe { calls.end_capture(stream.raw(), &raw mut graph) });
+    let ended = stream.within(|calls, stream| unsafe { calls.end_capture(stream, &raw mut graph) });
     let graph = CudaGraph { context: Arc::clone(context), graph, executable: std::ptr::null_mut() };
     ended.map(|()| graph)
 }
@@ -105,14 +108,15 @@ impl CudaGraph {
             .unrestricted(|calls| unsafe { calls.instantiate(&raw mut self.executable, self.graph, 0) })
     }
 
-    /// Runs the recorded work once more, after what is on the stream. It returns before that has finished.
+    /// Runs the recorded work once more, after what is on a stream of its GPU. It returns before that has finished.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// [`BackendError::OtherGpu`], and those of the driver.
     pub fn replay(&mut self, stream: &CudaStream) -> Result<(), BackendError> {
         let _range = range(format_args!("replay"), 0);
+        stream.check_gpu(&self.context)?;
         // SAFETY: the graph is instantiated. What its kernels may touch, those who recorded them have promised.
-        self.context.within(|calls| unsafe { calls.graph_launch(self.executable, stream.raw()) })
+        stream.within(|calls, stream| unsafe { calls.graph_launch(self.executable, stream) })
     }
 }
 

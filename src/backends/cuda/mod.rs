@@ -27,7 +27,7 @@ use pagelift_planner::geometry::Memory;
 
 use super::buffer::{Buffer, Finish, Reach};
 use super::pool::Registrar;
-use super::{Backend, Calibration, Kernel, Work};
+use super::{Backend, Calibration, Kernel, Work, refuse_capture};
 use crate::error::{BackendError, Error, MemoryError};
 use calls::Handle;
 use context::Context;
@@ -309,6 +309,20 @@ impl Backend for Cuda {
     fn is_capturing(&self, stream: &CudaStream) -> Result<bool, BackendError> {
         stream.check_gpu(&self.context)?;
         stream.is_capturing()
+    }
+
+    fn chain(&self, stream: &CudaStream, next: &CudaStream) -> Result<(), BackendError> {
+        const WHAT: &str = "a change of streams";
+        if stream.is(next) {
+            return Ok(());
+        }
+        let _uncaptured = refuse_capture(self, stream, WHAT)?;
+        if self.is_capturing(next)? {
+            return Err(BackendError::Capturing { what: WHAT });
+        }
+        let end = self.event()?;
+        end.record(stream)?;
+        next.wait_for(&end)
     }
 
     unsafe fn upload(

@@ -69,7 +69,7 @@ impl<P: Launchable> CudaReplay<'_, P> {
     /// As [`Launcher::launch`]; where the stream is being captured, too: that graph would not know of this one's end. Nothing
     /// ran then.
     pub fn replay(&mut self, memory: &mut Registry) -> Result<(), Error> {
-        refuse_capture(self.launcher.backend(), self.launcher.stream(), "a replay")?;
+        let _uncaptured = refuse_capture(self.launcher.backend(), self.launcher.stream(), "a replay")?;
         self.launcher.replays(memory)?;
         Ok(self.graph.replay(self.launcher.stream())?)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Cuda;
-use super::calls::Handle;
+use super::calls::{Calls, Handle};
 use super::context::Context;
 use crate::backends::buffer::Finish;
 use crate::error::BackendError;
@@ -16,6 +16,11 @@ pub struct CudaStream {
     /// The stream too, as registries know it.
     launches: Arc<dyn Finish>,
 }
+
+/// `CU_STREAM_PER_THREAD`.
+const PER_THREAD: u64 = 2;
+/// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`.
+const CAPTURE_IMPLICIT: i32 = 906;
 
 /// A stream's handle.
 struct Stream {
@@ -45,10 +50,18 @@ impl Cuda {
     /// # Safety
     /// 1. It belongs to the primary context of this GPU, and lives as long as the result, its clones, and the registries
     ///    that are passed to launches on it.
-    #[must_use]
-    pub unsafe fn adopt_stream(&self, handle: u64) -> CudaStream {
+    /// 2. Nobody begins a capture of it, by other means than [`Cuda::capture`], while another thread makes a call of this crate
+    ///    that enqueues on it. What the call enqueues would go into the graph, and every replay would read again what is only
+    ///    good once. (Captures by `Cuda::capture` wait for such calls. A stream that *is* being captured is refused by them.)
+    ///
+    /// # Errors
+    /// [`BackendError::PerThreadStream`] for stream 2, which is another one in each thread.
+    pub unsafe fn adopt_stream(&self, handle: u64) -> Result<CudaStream, BackendError> {
+        if handle == PER_THREAD {
+            return Err(BackendError::PerThreadStream);
+        }
         let handle = std::ptr::without_provenance_mut(handle as usize);
-        CudaStream::of(Stream { context: Arc::clone(self.context()), handle, adopted: true })
+        Ok(CudaStream::of(Stream { context: Arc::clone(self.context()), handle, adopted: true }))
     }
 }
 
@@ -91,9 +104,22 @@ impl CudaStream {
         if expected == found { Ok(()) } else { Err(BackendError::OtherGpu { expected, found }) }
     }
 
-    /// Whether it is the default stream, of the context or of a thread.
+    /// Whether it is the default stream.
     pub(super) fn is_default(&self) -> bool {
-        self.handle() <= 2
+        self.handle() < PER_THREAD
+    }
+
+    /// Whether both are one stream.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.stream.stream() == other.stream.stream()
+    }
+
+    /// Makes calls in the stream's context: the default streams of all contexts have one handle.
+    pub(super) fn within<T>(
+        &self,
+        body: impl FnOnce(&Calls, Handle) -> Result<T, BackendError>,
+    ) -> Result<T, BackendError> {
+        self.context().within(|calls| body(calls, self.raw()))
     }
 
     pub(super) fn raw(&self) -> Handle {
@@ -113,8 +139,13 @@ impl Stream {
     fn is_capturing(&self) -> Result<bool, BackendError> {
         let mut state = 0;
         // SAFETY: the state is stored in our variable; the stream lives.
-        self.context.within(|calls| unsafe { calls.stream_capture_state(self.handle, &raw mut state) })?;
-        Ok(state != 0)
+        let asked =
+            self.context.within(|calls| unsafe { calls.stream_capture_state(self.handle, &raw mut state) });
+        match asked {
+            Ok(()) => Ok(state != 0),
+            Err(BackendError::Driver { code: CAPTURE_IMPLICIT, .. }) => Err(BackendError::CapturingAnother),
+            Err(error) => Err(error),
+        }
     }
 
     fn wait(&self) -> Result<(), BackendError> {
@@ -129,11 +160,20 @@ impl Stream {
 
 impl Finish for Stream {
     fn stream(&self) -> (u32, u64) {
-        (self.context.facts().ordinal, self.handle.addr() as u64)
+        // 1 is the default stream too.
+        let handle = if self.handle.addr() == 1 { 0 } else { self.handle.addr() as u64 };
+        (self.context.facts().ordinal, handle)
     }
 
     fn finish(&self) -> Result<(), BackendError> {
         self.wait()
+    }
+
+    fn is_finished(&self) -> bool {
+        // To ask after a stream that is being captured would spoil the capture.
+        // SAFETY: the stream lives.
+        let query = || self.context.unrestricted(|calls| unsafe { calls.stream_query(self.handle) });
+        self.is_capturing().is_ok_and(|capturing| !capturing) && query().is_ok()
     }
 }
 
