@@ -54,6 +54,14 @@ impl Workspace {
         packages.map(|package| format!("{}-{}", package.name, package.version)).collect()
     }
 
+    /// The names of the packages that are meant to be published.
+    pub fn published(&self) -> impl Iterator<Item = &str> {
+        let packages = self.metadata.packages.iter();
+        // `publish = false` is a list of no registry.
+        let meant = packages.filter(|package| package.publish.as_ref().is_none_or(|to| !to.is_empty()));
+        meant.map(|package| package.name.as_str())
+    }
+
     /// A package and all packages of the workspace that it is built from, by name.
     ///
     /// Follows dependencies by path, as those are all that the workspace itself brings.

@@ -20,9 +20,8 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
     forget(&cache, &workspace.releases())?;
     let mut cargo = workspace.cargo();
     // Uncommitted changes are a person's normal state while testing.
-    cargo
-        .args(["package", "--workspace", "--exclude=xtask", "--exclude=pagelift-cases", "--allow-dirty"])
-        .env("CARGO_TARGET_DIR", &target);
+    cargo.args(["package", "--allow-dirty"]).env("CARGO_TARGET_DIR", &target);
+    cargo.args(workspace.published().map(|name| format!("--package={name}")));
     process::run(&mut cargo)?;
     Ok(Verdict::plain())
 }
