@@ -15,8 +15,8 @@ use pagelift_planner::import::Policy;
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::lifecycle::{
-    Admission, Answer, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Rank, Ranks, Read,
-    Reservations,
+    Admission, Answer, ContentHash, Effect, Event, GroupFrames, Lane, Lifecycle, LifecycleOptions, Order,
+    Rank, Ranks, Read, Reservations, Settled, StepOptions, StepPlans,
 };
 use pagelift_planner::plan::{
     DeviceToDevice, DeviceToHost, DigestPlan, HostToDevice, LiftProgress, MirrorPlan, PagePlan, Plan,
@@ -364,4 +364,137 @@ fn a_request_in_a_slot_that_was_used_allocates_nothing() {
     // The slot grows to its request's size, and all blocks are published once.
     (0..20).for_each(&mut serve);
     assert_eq!(allocations(|| (20..40).for_each(&mut serve)), 0);
+}
+
+/// Requests of a rank: admitted, lifted, some steps, one of whose mirrors never ran, preempted, lifted again, and over.
+struct RankSteps {
+    lifecycle: Lifecycle,
+    plans: StepPlans,
+    ticket: u64,
+}
+
+impl RankSteps {
+    fn new() -> Self {
+        let (geometry, [tail, other]) = geometry(PagedLift::All);
+        let blocks = || (0..BLOCKS).map(HostBlockId::new).collect();
+        let pages: Vec<PageId> = (0..BLOCKS).map(PageId::new).collect();
+        let frames = vec![
+            GroupFrames::Paged { group: tail, blocks: blocks(), pages: pages.clone() },
+            GroupFrames::Whole { group: other, blocks: blocks(), pages, each: 100 },
+        ];
+        let lifecycle = Lifecycle::new(LifecycleOptions {
+            ranks: 1,
+            writers: Ranks::first(1),
+            block_tokens: 16,
+            recurrence: Recurrence::None,
+            requests: 4,
+            blocks: 64,
+            pages: 8,
+            keep: 1,
+            draft_lag: 0,
+            retries: 0,
+        });
+        let options = StepOptions {
+            requests: 4,
+            block_tokens: 16,
+            pages: PlanCapacity { jobs: 16, list_entries: 64 },
+            rows: RowCapacity { jobs: 2, changes: 64 },
+            mode: TailRows::Whole,
+            writes: true,
+        };
+        let plans = StepPlans::new(Rank::new(0), geometry, frames, options).unwrap();
+        Self { lifecycle: lifecycle.unwrap(), plans, ticket: 0 }
+    }
+
+    /// What the rank allocates for the orders of an event. Orders are messages, and their memory the sender's.
+    fn tell(&mut self, event: &Event<'_>) -> u64 {
+        self.lifecycle.apply(event).unwrap();
+        let orders: Vec<Order> = self.lifecycle.orders().collect();
+        allocations(|| orders.into_iter().for_each(|order| self.plans.hear(order).unwrap()))
+    }
+
+    /// What it allocates to plan its launches, and to say what became of them.
+    fn launch(&mut self, settled: Settled) -> u64 {
+        let mut said = Vec::with_capacity(16);
+        let count = allocations(|| {
+            self.plans.plan_write_backs();
+            self.plans.plan_lifts(Bytes::new(u64::MAX));
+            self.plans.plan_mirrors();
+            for lane in [Lane::WriteBack, Lane::Lift, Lane::Mirror] {
+                self.ticket += 1;
+                self.plans.staged(lane, self.ticket);
+                let lost = if lane == Lane::Mirror { settled } else { Settled::Done };
+                self.plans.settle(lane, self.ticket, lost);
+            }
+            said.extend(self.plans.say());
+            // A launcher would have staged them with the mirror.
+            let mut table = [0; 4096];
+            self.plans.mirror_plan().encode(STAGING, &mut table).unwrap();
+            self.plans.mirror_plan().staged();
+        });
+        said.iter().fold(count, |count, event| count + self.tell(event))
+    }
+
+    fn serve(&mut self) -> u64 {
+        let admission = Admission {
+            prompt: Tokens::new(50),
+            policy: Policy::LiftTail,
+            producer: true,
+            hashes: vec![].into(),
+        };
+        let mut count = self.tell(&Event::Admit(admission));
+        let request = self.lifecycle.requests().next().unwrap();
+        count += self.tell(&Event::Posted { request, ranks: Ranks::NONE, each: 0 });
+        count += self.launch(Settled::Done);
+        for step in 1..=20 {
+            count += self.tell(&Event::Begin { request, tokens: 1 });
+            count += self.launch(if step == 3 { Settled::Superseded } else { Settled::Done });
+            count += self.tell(&Event::Accept { request, step, tokens: 1 });
+        }
+        count += self.tell(&Event::Preempt { request }) + self.launch(Settled::Done);
+        count += self.tell(&Event::Resume { request, behind: 1 }) + self.launch(Settled::Done);
+        count += self.tell(&Event::Finish { request }) + self.launch(Settled::Done);
+        assert_eq!(self.lifecycle.requests().count(), 0);
+        count
+    }
+}
+
+#[test]
+fn a_ranks_steps_allocate_nothing_in_a_slot_that_was_used() {
+    let mut rank = RankSteps::new();
+    assert!(rank.serve() > 0, "the slot grows to its request's size");
+    rank.serve();
+    assert_eq!((0..10).map(|_| rank.serve()).sum::<u64>(), 0);
+}
+
+#[test]
+fn an_import_takes_as_much_memory_among_many() {
+    let bytes_each = |imports: u32| {
+        let mut kept = None;
+        let measured = measure(|| {
+            let options = LifecycleOptions {
+                ranks: 2,
+                writers: Ranks::first(1),
+                block_tokens: 16,
+                recurrence: Recurrence::None,
+                requests: imports,
+                blocks: imports * 4,
+                pages: imports,
+                keep: 0,
+                draft_lag: 0,
+                retries: 0,
+            };
+            let mut lifecycle = Lifecycle::new(options).unwrap();
+            for _ in 0..imports {
+                let (prompt, policy) = (Tokens::new(50), Policy::LiftTail);
+                let admission = Admission { prompt, policy, producer: true, hashes: vec![].into() };
+                lifecycle.apply(&Event::Admit(admission)).unwrap();
+            }
+            kept = Some(lifecycle);
+        });
+        drop(kept);
+        measured.bytes_current / i64::from(imports)
+    };
+    let [few, many] = [64, 4096].map(bytes_each);
+    assert!(many <= few && few < 2 * many, "{few} B among few, {many} B among many");
 }

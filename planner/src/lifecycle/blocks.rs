@@ -232,6 +232,24 @@ mod tests {
         }
     }
 
+    /// Every block with a content is in its bucket, once, and no other block is in any.
+    fn check(blocks: &Blocks, call: usize) {
+        let mut listed = Vec::new();
+        for (bucket, first) in blocks.buckets.iter().enumerate() {
+            let mut next = *first;
+            while let Some(block) = blocks.at(next) {
+                let hash =
+                    block.hash.unwrap_or_else(|| panic!("call {call}: block {next} is hidden, and found"));
+                assert_eq!(blocks.bucket(hash), bucket, "call {call}: block {next}");
+                listed.push(next);
+                next = block.chain;
+            }
+        }
+        listed.sort_unstable();
+        let named = (0..).zip(&blocks.blocks).filter(|(_, block)| block.hash.is_some());
+        assert_eq!(listed, named.map(|(number, _)| number).collect::<Vec<_>>(), "call {call}");
+    }
+
     /// Random calls, against lists that are searched. Contents are few, so that they share buckets, and come again.
     #[test]
     #[allow(clippy::arithmetic_side_effects, reason = "small numbers")]
@@ -294,6 +312,7 @@ mod tests {
                     }
                 }
             }
+            check(&blocks, call);
             let free = 5 - users.len() - cached.len();
             assert_eq!((blocks.free(), blocks.available()), (free, free + cached.len()), "call {call}");
         }

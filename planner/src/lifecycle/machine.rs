@@ -421,6 +421,13 @@ impl<'a> RequestView<'a> {
         Tokens::new(self.request.steps.reach)
     }
 
+    /// The first token of which the last step that was begun may write a row. It is the step's own first token, or where
+    /// rows of draft layers are final some steps later, that of the step whose rows are final now.
+    #[must_use]
+    pub fn first_written(self) -> Tokens {
+        Tokens::new(self.request.steps.first_written(self.shared.options.draft_lag))
+    }
+
     /// Steps begun.
     #[must_use]
     pub const fn begun(self) -> u32 {

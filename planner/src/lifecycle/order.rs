@@ -61,7 +61,8 @@ pub enum Order {
         /// The round to answer.
         round: u32,
     },
-    /// A step of the request, which writes tokens `from..to`. What was ordered before is done before it.
+    /// A step of the request, which writes rows of tokens `from..to`: its own, and those that a draft layer changes once more.
+    /// What was ordered before is done before it.
     Begin {
         /// The request.
         request: RequestId,
@@ -131,9 +132,7 @@ impl Order {
     fn begun(lifecycle: &Lifecycle) -> Option<Self> {
         let request = lifecycle.begun()?;
         let view = lifecycle.request(request)?;
-        // Of each open step before it at least one token will be accepted.
-        let before = view.begun().saturating_sub(view.accepted()).saturating_sub(1);
-        let from = view.next_token().get().saturating_add(before.into());
+        let from = view.first_written().get();
         Some(Self::Begin { request, step: view.begun(), from, to: view.reach().get() })
     }
 }

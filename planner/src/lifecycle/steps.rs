@@ -26,14 +26,19 @@ pub(super) struct Steps {
     pub durable: u64,
     /// Of each step, what it computed.
     computed: [u32; REMEMBERED],
-    /// Of each accepted step, the token that follows it.
+    /// Of each accepted step, the token that follows it; of 'step 0', the first that is computed.
     ends: [u64; REMEMBERED],
 }
 
 impl Steps {
     /// None, of a request that computes `at` next.
     pub fn from(at: u64) -> Self {
-        Self { at, reach: at, durable: at, ..Self::default() }
+        let mut steps = Self { at, reach: at, durable: at, ..Self::default() };
+        // What comes before the first step ends there.
+        if let Some(end) = steps.ends.get_mut(place(0)) {
+            *end = at;
+        }
+        steps
     }
 
     /// One more step.
@@ -42,6 +47,17 @@ impl Steps {
         self.reach = self.reach.saturating_add(tokens.into());
         if let Some(computed) = self.computed.get_mut(place(self.begun)) {
             *computed = tokens;
+        }
+    }
+
+    /// The first token of which the last step that was begun may write a row, where rows are final `lag` steps later.
+    pub fn first_written(&self, lag: u32) -> u64 {
+        // A step begins where the one before it ended.
+        let before = self.begun.saturating_sub(lag).saturating_sub(1);
+        match before.checked_sub(self.accepted) {
+            // Of each open step at least one token will be accepted.
+            Some(open) => self.at.saturating_add(open.into()),
+            None => self.ends.get(place(before)).copied().unwrap_or(0),
         }
     }
 

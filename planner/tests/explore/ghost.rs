@@ -11,6 +11,8 @@ pub struct Row {
     pub content: ContentHash,
     pub slot: usize,
     pub step: u32,
+    /// Whether a draft layer's part of it is final too.
+    pub settled: bool,
 }
 
 /// Memory. What is not listed holds nothing of use.

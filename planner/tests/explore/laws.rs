@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::lifecycle::{Effect, Event, PageState, RequestId, Stage};
 
+use crate::ghost::Row;
 use crate::rank::Order;
 use crate::world::{World, sender};
 
@@ -90,7 +91,8 @@ fn case_16_sealed_rows_are_durable(world: &World<'_>) {
             let block = view.blocks()[position as usize];
             for rank in options.writers.iter() {
                 let rows = world.memory.host.get(&(rank, block.get()));
-                let all = rows.is_some_and(|rows| rows.iter().all(Option::is_some));
+                let safe = |row: &Option<Row>| row.is_some_and(|row| row.settled);
+                let all = rows.is_some_and(|rows| rows.iter().all(safe));
                 assert!(all, "I4: {page} of {id} is sealed, and {rank} has not all of its rows in {block}");
             }
         }

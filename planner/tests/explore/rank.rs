@@ -1,6 +1,7 @@
 //! The ranks' side: orders are taken, launches copy rows, steps compute them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Arrival, Recurrence};
@@ -18,7 +19,8 @@ pub enum Order {
     Do(Effect),
     /// A lift, with what lies where, and whether it lies on the host.
     Lift(Effect, List, bool),
-    Begin(RequestId, u32, u64, u64),
+    /// A step, with the tokens that it computes, and the first of which it may write a row.
+    Begin(RequestId, u32, u64, u64, u64),
 }
 
 /// One launch's work that may be running.
@@ -42,6 +44,8 @@ pub struct Side {
     /// What a lift copies: what lies where, and whether it lies on the host.
     lists: BTreeMap<RequestId, (List, bool)>,
     steps: BTreeMap<(RequestId, u32), (u64, u64)>,
+    /// Of the last steps, the tokens that they computed: of those that were accepted, draft layers' rows become final later.
+    computed: BTreeMap<(RequestId, u32), (u64, u64)>,
     pub ran: BTreeMap<RequestId, u32>,
     pub flights: BTreeMap<(u8, u64), (Settled, Vec<Flight>)>,
     states: BTreeMap<RequestId, u64>,
@@ -58,6 +62,7 @@ impl Side {
             tables: BTreeMap::new(),
             lists: BTreeMap::new(),
             steps: BTreeMap::new(),
+            computed: BTreeMap::new(),
             ran: BTreeMap::new(),
             flights: BTreeMap::new(),
             states: BTreeMap::new(),
@@ -98,10 +103,10 @@ impl Side {
                 }
             }
             Order::Do(effect) => self.worker.hear(&effect),
-            Order::Begin(request, step, from, to) => {
+            Order::Begin(request, step, from, to, mirrored) => {
                 self.steps.insert((request, step), (from, to));
                 self.ran.insert(request, step);
-                self.worker.begin(request, step, (from / block) as u32, ((to - 1) / block) as u32);
+                self.worker.begin(request, step, (mirrored / block) as u32, ((to - 1) / block) as u32);
             }
         }
     }
@@ -123,6 +128,7 @@ impl Side {
         self.forget_pages(request);
         self.ran.remove(&request);
         self.steps.retain(|(own, _), _| *own != request);
+        self.computed.retain(|(own, _), _| *own != request);
     }
 }
 
@@ -144,7 +150,7 @@ impl World<'_> {
                 _ => self.memory.block(rank, block, slots),
             };
             rows.fill(None);
-            (0..count).for_each(|slot| rows[slot] = Some(Row { content, slot, step: 0 }));
+            (0..count).for_each(|slot| rows[slot] = Some(Row { content, slot, step: 0, settled: true }));
             if view.state().is_some_and(|(_, at)| at == position) {
                 (0..self.life.options().ranks).for_each(|rank| {
                     self.states.insert((Rank::new(rank), block.get()), view.imported().get());
@@ -247,8 +253,9 @@ impl World<'_> {
             }
             Work::Mirror { step, .. } => {
                 let (from, to) = self.sides[rank.get() as usize].steps.remove(&(id, step)).unwrap();
-                self.forward(rank, id, step, (from, to));
-                for token in from..to {
+                let settled = self.forward(rank, id, step, (from, to));
+                // Rows that are final only now are mirrored with those of the step.
+                for token in settled.chain(from..to) {
                     let position = (token / block) as u32;
                     let Some((page, to, true)) = table.get(&position).copied() else { continue };
                     let slot = (token % block) as usize;
@@ -261,12 +268,13 @@ impl World<'_> {
         Flight { work, ends }
     }
 
-    /// A step computes rows: it reads all before them, and writes its own.
-    fn forward(&mut self, rank: Rank, id: RequestId, step: u32, (from, to): (u64, u64)) {
+    /// A step computes rows: it reads all before them, and writes its own. The tokens of which it makes rows final.
+    fn forward(&mut self, rank: Rank, id: RequestId, step: u32, (from, to): (u64, u64)) -> Range<u64> {
         let side = &self.sides[rank.get() as usize];
         let table = side.tables.get(&id).cloned().unwrap_or_default();
         let (known, slots, block) = (self.known.get(&id).cloned(), self.block() as usize, self.block());
-        let Some(known) = known else { return };
+        let Some(known) = known else { return 0..0 };
+        let lag = self.life.options().draft_lag;
         let script = &self.scripts[known.script];
         let found = self.life.request(id).map_or(0, |view| view.found());
         for (position, (page, ..)) in &table {
@@ -286,22 +294,36 @@ impl World<'_> {
             let (page, ..) = *table.get(&position).expect("a step writes to a page that is not there");
             let content = script.content(known.script, position.into());
             let slot = (token % block) as usize;
-            self.memory.page(rank, page, slots)[slot] = Some(Row { content, slot, step });
+            self.memory.page(rank, page, slots)[slot] = Some(Row { content, slot, step, settled: lag == 0 });
         }
         if self.life.options().recurrence == Recurrence::State {
             let state = self.sides[rank.get() as usize].states.insert(id, to);
             assert_eq!(state.unwrap_or(0), from, "a state absorbs a token twice, or not at all");
         }
+        self.settle_drafts(rank, id, step, (from, to))
     }
 
-    fn write_back(
-        &mut self,
-        rank: Rank,
-        page: PageId,
-        block: HostBlockId,
-        rows: std::ops::Range<usize>,
-        done: bool,
-    ) {
+    /// A draft layer sees what became of the tokens that were computed some steps ago, and changes its rows of them once more.
+    fn settle_drafts(&mut self, rank: Rank, id: RequestId, step: u32, computed: (u64, u64)) -> Range<u64> {
+        let (lag, slots, block) = (self.life.options().draft_lag, self.block() as usize, self.block());
+        if lag == 0 {
+            return 0..0;
+        }
+        let side = &mut self.sides[rank.get() as usize];
+        side.computed.insert((id, step), computed);
+        let Some((from, to)) = side.computed.remove(&(id, step.wrapping_sub(lag))) else { return 0..0 };
+        // What the step after it computed again was rejected.
+        let to = side.computed[&(id, step - lag + 1)].0.min(to);
+        let table = side.tables[&id].clone();
+        for token in from..to {
+            let (page, ..) = *table.get(&((token / block) as u32)).expect("a row becomes final in no page");
+            let row = &mut self.memory.page(rank, page, slots)[(token % block) as usize];
+            row.as_mut().expect("a row becomes final that is not there").settled = true;
+        }
+        from..to
+    }
+
+    fn write_back(&mut self, rank: Rank, page: PageId, block: HostBlockId, rows: Range<usize>, done: bool) {
         if !self.life.options().writers.contains(rank) {
             return;
         }

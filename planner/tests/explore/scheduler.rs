@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pagelift_planner::error::LifecycleError;
 use pagelift_planner::id::HostBlockId;
 use pagelift_planner::import::Arrival;
-use pagelift_planner::lifecycle::{Admission, ContentHash, Effect, Event, RequestId};
+use pagelift_planner::lifecycle::{self, Admission, ContentHash, Effect, Event, RequestId};
 use pagelift_planner::quantity::Tokens;
 
 use crate::rank::Order;
@@ -155,8 +155,11 @@ impl World<'_> {
         if tokens == 1 {
             self.known.get_mut(&id).unwrap().last.insert(from, step);
         }
-        let order = Order::Begin(id, step, from, from + u64::from(tokens));
-        self.order(&order);
+        let mirrored = self.life.orders().find_map(|order| match order {
+            lifecycle::Order::Begin { from, .. } => Some(from),
+            _ => None,
+        });
+        self.order(&Order::Begin(id, step, from, from + u64::from(tokens), mirrored.unwrap()));
         true
     }
 

@@ -146,7 +146,10 @@ impl<'a> World<'a> {
         self.truth.iter().map(|(hash, steps)| {
             let block = self.life.find(*hash).expect("what is published is found");
             let rows = steps.iter().enumerate();
-            (block, rows.map(|(slot, step)| Row { content: *hash, slot, step: *step }).collect())
+            (
+                block,
+                rows.map(|(slot, step)| Row { content: *hash, slot, step: *step, settled: true }).collect(),
+            )
         })
     }
 }

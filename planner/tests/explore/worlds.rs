@@ -116,6 +116,20 @@ fn decoding_over_pages_with_drafts() {
     explore("drafts, some fault", OPTIONS, &drafts(), SOME);
 }
 
+/// A draft layer changes its rows of a step once more, a step or two later.
+fn late_drafts(draft_lag: u32) -> ([Script; 1], LifecycleOptions) {
+    ([Script { steps: 3, tokens: 2, ..script() }], LifecycleOptions { draft_lag, ..OPTIONS })
+}
+
+#[test]
+fn drafts_whose_rows_are_final_later() {
+    for (lag, name) in [(1, "rows that are final a step later"), (2, "rows that are final two steps later")] {
+        let (scripts, options) = late_drafts(lag);
+        let scripts = scripts.map(|script| Script { tokens: lag.min(2), ..script });
+        explore(name, options, &scripts, Faults { superseded: 1, preemptions: 1, ..NONE });
+    }
+}
+
 #[test]
 fn decoding_with_the_host_ahead() {
     let (scripts, options) = decoding();
@@ -156,7 +170,7 @@ fn two_imports_with_any_two_faults() {
     explore("two imports, any two faults", OPTIONS, &two_imports(), any(2));
 }
 
-/// Larger worlds, each alone. Minutes, and best without debug assertions: `cargo xtask soak --worlds`.
+/// Larger worlds, each alone. Minutes, and best without debug assertions: `cargo test --release --test explore -- --ignored`.
 mod whole {
     use super::*;
 
@@ -178,6 +192,8 @@ mod whole {
         two_steps_ahead: decoding().1, decoding().0, any(2);
         states_and_two_faults: states().1, states().0, any(2);
         landing_on_the_device_and_two_faults: OPTIONS, device(), any(2);
+        rows_that_are_final_a_step_later: late_drafts(1).1, late_drafts(1).0, any(1);
+        rows_that_are_final_two_steps_later: late_drafts(2).1, late_drafts(2).0, any(1);
         evictions: eviction().1, eviction().0, any(2);
     }
 }
