@@ -223,18 +223,22 @@ pub fn large_pieces_are_left_to_copy_engines(device: &Device) {
     let gpu = &*device.gpu;
     use pagelift::geometry::*;
     use pagelift::layout::{StateLayout, StatePart};
-    let plan = |bytes: u32| {
+    // A state of so many layers, of so many bytes each, so far apart on the host.
+    let plan_of = |layers: u64, bytes: u32, apart: u64| {
         let mut builder = GeometryBuilder::new();
         let layout = StateLayout::new(&[StatePart::new("state", bytes)], None).unwrap();
         let mut side = |name, place, at: u64| {
-            let pool = PoolSpec::new(name, place, 1, &[Region::new(at, bytes.into())]);
-            Some(SideSpec::packed(builder.pool(pool).unwrap(), &[at], &[0], bytes.into(), layout.clone()))
+            let apart = if place == Memory::Host { apart } else { bytes.into() };
+            let pool = PoolSpec::new(name, place, 1, &[Region::new(at, layers * apart)]);
+            let offsets: Vec<u64> = (0..layers).map(|layer| layer * apart).collect();
+            let pool = builder.pool(pool).unwrap();
+            Some(SideSpec::packed(pool, &[at], &offsets, layers * apart, layout.clone()))
         };
         let (host, device) = (side("host", Memory::Host, 1 << 30), side("device", Memory::Device, 1 << 31));
         let landing = Landing::Host;
         let spec = GroupSpec::<State> {
             name: "state".into(),
-            layers: 1,
+            layers: layers as u32,
             landing,
             lift: StateLift::State,
             host,
@@ -247,11 +251,23 @@ pub fn large_pieces_are_left_to_copy_engines(device: &Device) {
         plan.gather(route, &[pagelift::id::HostBlockId::new(0)], &[pagelift::id::PageId::new(0)]).unwrap();
         plan
     };
-    let chosen = |bytes| Transfer::Auto.chosen(gpu, &gpu.stream(), &plan(bytes)).unwrap();
-    let calls = if gpu.batches_copies() { CopyCalls::Batch } else { CopyCalls::Each };
-    assert_eq!([chosen(1 << 19), chosen(1 << 20)], [Transfer::Kernel, Transfer::Copies(calls)]);
+    let plan = |bytes| plan_of(1, bytes, u64::from(bytes));
+    let auto = |stream: &CudaStream, plan: &RestorePlan| Transfer::Auto.chosen(gpu, stream, plan).unwrap();
+    let each = Transfer::Copies(CopyCalls::Each);
+    let (calls, least) =
+        if gpu.batches_copies() { (Transfer::Copies(CopyCalls::Batch), 1 << 20) } else { (each, 2 << 20) };
+    // SAFETY: (1) it is there as long as the context; (2) it is never captured.
+    let default = unsafe { gpu.adopt_stream(0) }.unwrap();
+    // A single call takes longer than a part of a batch, and batches are for other streams.
+    for (stream, calls, least) in [(&gpu.stream(), calls, least), (&default, each, 2 << 20)] {
+        assert_eq!(auto(stream, &plan(least - 16)), Transfer::Kernel);
+        assert_eq!(auto(stream, &plan(least)), calls);
+        // Layers that lie together on both sides are one piece, and others are not.
+        assert_eq!(auto(stream, &plan_of(4, least / 4, u64::from(least / 4))), calls);
+        assert_eq!(auto(stream, &plan_of(4, least / 2, u64::from(least / 2) + 16)), Transfer::Kernel);
+    }
     let stream = gpu.new_stream().unwrap();
-    let large = plan(1 << 20);
+    let large = plan(2 << 20);
     let captured = || Ok(Transfer::Auto.chosen(gpu, &stream, &large)?);
     assert_eq!(gpu.capture(&stream, CaptureMode::ThreadLocal, captured).unwrap().1, Transfer::Kernel);
     let one = Transfer::Copies(CopyCalls::Each);

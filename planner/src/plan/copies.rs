@@ -56,6 +56,26 @@ impl CopyRun {
         runs.dedup_by(|next, last| last.takes(next));
     }
 
+    /// Makes one of runs that follow each other and lie together on both sides: what [`CopyRun::join`] does, without sorting them.
+    ///
+    /// ```
+    /// # use pagelift_planner::plan::CopyRun;
+    /// let run = |source, destination| {
+    ///     CopyRun { source: Some(source), destination, bytes: 16, rows: 1, source_stride: 16, destination_stride: 16 }
+    /// };
+    /// let runs = CopyRun::joined([run(100, 0), run(116, 16), run(300, 32)]);
+    /// assert!(runs.eq([CopyRun { bytes: 32, ..run(100, 0) }, run(300, 32)]));
+    /// ```
+    pub fn joined(runs: impl IntoIterator<Item = Self>) -> impl Iterator<Item = Self> {
+        let mut runs = runs.into_iter();
+        let mut next = runs.next();
+        std::iter::from_fn(move || {
+            let mut run = next.take()?;
+            next = runs.by_ref().find(|after| !run.takes(after));
+            Some(run)
+        })
+    }
+
     /// Takes in a run that continues each row of this one, where it does.
     fn takes(&mut self, next: &Self) -> bool {
         let after = |at: u64| at.checked_add(self.bytes);
