@@ -38,6 +38,7 @@ fn every_direction_is_calibrated() {
 fn a_first_launch_is_timed() {
     let found = said(rehearse::look);
     assert!(found["first_launch_seconds"].as_f64().unwrap() > 0.0, "{found}");
+    assert!(found["load_log"].as_str().unwrap().contains("ptxas info"), "{found}");
     assert!(
         found["load_seconds"].as_f64().unwrap() > 0.0 && !found["calibrated"].as_bool().unwrap(),
         "{found}"

@@ -139,6 +139,10 @@ const IS_MANAGED: c_int = 8;
 const RANGE_START: c_int = 11;
 const RANGE_BYTES: c_int = 12;
 
+/// `CU_JIT_…`.
+const INFO_LOG: c_int = 3;
+const INFO_LOG_BYTES: c_int = 4;
+
 /// `CU_MEMORYTYPE_UNIFIED`.
 const UNIFIED: c_int = 4;
 
@@ -265,13 +269,19 @@ api! {
     }
 
     "cuModuleLoadDataEx" module_load(
-        call, module: *mut Handle, image: *const c_void, _options: c_uint, _keys: *mut c_int, _values: *mut Handle,
+        call, module: *mut Handle, image: *const c_void, options: c_uint, keys: *mut c_int, values: *mut Handle,
     ) {
         let context = call.context()?;
         call.unsafe_call()?;
         let image = CStr::from_ptr(image.cast()).to_str().map_err(|_| INVALID_IMAGE)?.to_owned();
         if !image.contains(".entry ") {
             return Err(INVALID_IMAGE);
+        }
+        let asked = |wanted| (0..options as usize).find(|at| keys.add(*at).read() == wanted);
+        let value = |at: usize| values.add(at).read();
+        if let (Some(log), Some(room)) = (asked(INFO_LOG).map(value), asked(INFO_LOG_BYTES).map(value)) {
+            let room = c_int::try_from(room.addr()).map_err(|_| INVALID_VALUE)?;
+            write_text(log.cast(), room, c"ptxas info    : run by an emulation, in no registers")?;
         }
         let handle = call.state.handle();
         call.state.modules.insert(handle, Module { context, image });

@@ -238,6 +238,13 @@ fn calls_that_a_driver_lacks_are_named() {
 }
 
 #[test]
+fn what_the_drivers_compiler_says_is_kept() {
+    let (machine, _engine) = machine();
+    let gpu = open(&machine).unwrap();
+    assert_eq!(gpu.loading_log(), "ptxas info    : run by an emulation, in no registers");
+}
+
+#[test]
 fn a_driver_without_gpus_is_opened_and_has_none() {
     let machine = Machine::new(0);
     let driver = software(&machine).unwrap();

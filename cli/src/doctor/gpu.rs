@@ -31,6 +31,8 @@ pub struct Gpu {
     open_seconds: f64,
     /// How much of it the driver took to compile and load the kernels.
     load_seconds: f64,
+    /// What the driver's compiler said of them, if anything.
+    load_log: String,
     /// From the first question until a first launch had run, with all that is made for it; `None` where it failed.
     first_launch_seconds: Option<f64>,
     /// Whether `pagelift calibrate` has measured it.
@@ -67,6 +69,7 @@ impl Gpu {
             numa_node: gpu.node(),
             open_seconds: opened.as_secs_f64(),
             load_seconds: gpu.loading().as_secs_f64(),
+            load_log: gpu.loading_log().into(),
             first_launch_seconds,
             calibrated: calibrate::known(gpu).is_some(),
             words: format!("{gpu:?}"),

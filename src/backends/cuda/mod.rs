@@ -177,8 +177,20 @@ impl Cuda {
 
     /// How long the driver took to compile and load the kernels.
     #[must_use]
-    pub const fn loading(&self) -> Duration {
-        self.module.loading
+    pub fn loading(&self) -> Duration {
+        self.module.loading.time
+    }
+
+    /// What the driver's compiler said of the kernels that it took: their registers and spills, as a rule. Empty where it said
+    /// nothing, as when it had compiled them before and kept the result.
+    ///
+    /// ```no_run
+    /// println!("{}", pagelift::backends::Cuda::open(0)?.loading_log());
+    /// # Ok::<(), pagelift::Error>(())
+    /// ```
+    #[must_use]
+    pub fn loading_log(&self) -> &str {
+        &self.module.loading.log
     }
 
     /// Tells its kernels from those of another build: what was measured with others may not hold.

@@ -144,5 +144,5 @@ fn busy() -> String {
 
 /// The one function of a module.
 fn load(context: &Context, ptx: &str, name: &'static str) -> Result<Handle, BackendError> {
-    module::function(context, module::load(context, name, ptx)?, name, name)
+    module::function(context, module::load(context, name, ptx)?.0, name, name)
 }
