@@ -16,7 +16,15 @@ use crate::error::{BackendError, Error, MemoryError};
 const ALIGNMENT: usize = 4096;
 
 /// Waits for launches that have returned before they have run.
-pub trait Finish: fmt::Debug + Send + Sync {
+///
+/// # Safety
+/// Registries lend bytes, and let memory go, where this says that nothing touches them any more.
+///
+/// 1. `finish` succeeds only when none of the launches on the stream touches memory any more; it gives
+///    [`BackendError::ContextLost`] or [`BackendError::ContextGone`] only where none ever will again.
+/// 2. `is_finished` says so only where `finish` would succeed.
+/// 3. Two values with one `stream` wait for the same launches.
+pub unsafe trait Finish: fmt::Debug + Send + Sync {
     /// Which stream they are on: its GPU, and its handle. Whoever has the same waits for the same.
     fn stream(&self) -> (u32, u64);
 

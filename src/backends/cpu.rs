@@ -84,7 +84,9 @@ impl Cpu {
     }
 }
 
-impl Backend for Cpu {
+// SAFETY: (1, 2) memory is the process'; (3 to 6) what is enqueued has run when the call returns; (7) any number of warps is a
+// shape that kernels allow, and one worker copies rows.
+unsafe impl Backend for Cpu {
     type Stream = ();
 
     fn stream(&self) {}

@@ -46,7 +46,22 @@ use crate::error::{BackendError, Error};
 ///
 /// The methods with a body are those of a backend that has run a launch when the call returns, in memory that the host
 /// reaches.
-pub trait Backend: fmt::Debug {
+///
+/// # Safety
+/// Launchers and registries rely on what a backend says, for kernels go where that sends them.
+///
+/// 1. `allocate` gives memory that nobody else has, initialised, at whose address its kernels read and write it.
+/// 2. Its kernels read and write, at their addresses, all memory that what `reach` says reaches; `registrar` makes such memory.
+/// 3. What is enqueued on a stream takes effect as its method says, whole, once, and in the order of the calls: after what was
+///    on the stream, and after what `chain` put before it. Where that may come after the call has returned, `wait` waits for
+///    it, and so does what `in_flight` gives.
+/// 4. `wait` succeeds only when all that was enqueued on the stream has ended, also where an earlier call had failed.
+/// 5. Where `is_capturing` says that a stream is not being captured, what is enqueued next is in no graph, but for captures
+///    that others begin.
+/// 6. Where a call that enqueues fails, none of its effects comes after `wait` has succeeded.
+/// 7. `launch` runs the kernel with its arguments and no other, in a shape that the kernel allows, and sees to it that rows which
+///    a slot mapping names twice are written by one worker, or that two may write the same bytes at once.
+pub unsafe trait Backend: fmt::Debug {
     /// Where work is enqueued.
     type Stream: Clone + fmt::Debug;
 
@@ -208,7 +223,8 @@ pub enum Kernel {
 /// A backend may be shared by several launchers.
 macro_rules! shared {
     ($($pointer:ty),*) => { $(
-impl<B: Backend + ?Sized> Backend for $pointer {
+// SAFETY: (1 to 7) are those of `B`, which answers each call.
+unsafe impl<B: Backend + ?Sized> Backend for $pointer {
     type Stream = B::Stream;
 
     fn name(&self) -> &'static str {

@@ -290,7 +290,8 @@ impl fmt::Debug for Hooked<'_> {
     }
 }
 
-impl Backend for Hooked<'_> {
+// SAFETY: (1 to 7) those of `Cuda`, which does all; what a hook does comes before the copy.
+unsafe impl Backend for Hooked<'_> {
     type Stream = CudaStream;
 
     fn name(&self) -> &'static str {

@@ -158,7 +158,9 @@ impl Stream {
     }
 }
 
-impl Finish for Stream {
+// SAFETY: (1) a synchronised stream has done all, and a lost context runs nothing more; (2) the driver says so; (3) streams of one
+// GPU's primary context with one handle are one, and 0 and 1 the default one.
+unsafe impl Finish for Stream {
     fn stream(&self) -> (u32, u64) {
         // 1 is the default stream too.
         let handle = if self.handle.addr() == 1 { 0 } else { self.handle.addr() as u64 };

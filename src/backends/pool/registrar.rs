@@ -21,7 +21,15 @@ const ALREADY_REGISTERED: i32 = 712;
 /// How host memory becomes memory that a backend's kernels reach, and stops being so.
 ///
 /// The methods have the bodies of a backend whose kernels run on the CPU: they reach everything, where it lies.
-pub trait Registrar: fmt::Debug + Send + Sync {
+///
+/// # Safety
+/// Pools tell geometries and registries what this says.
+///
+/// 1. Once memory is registered, the kernels that `reach` names read and write its bytes, and no others, from its `alias` on, until it
+///    is unregistered.
+/// 2. `register` and `unregister` touch no other memory's registration, and where `register` fails nothing is registered.
+/// 3. What `registered` tells is registered so that (1) holds for it, for as long as those who did it keep it so.
+pub unsafe trait Registrar: fmt::Debug + Send + Sync {
     /// Whose kernels reach registered memory.
     fn reach(&self) -> Reach {
         Reach::Process
@@ -77,7 +85,8 @@ pub trait Registrar: fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Process;
 
-impl Registrar for Process {}
+// SAFETY: (1) kernels on the CPU take addresses as they are; (2, 3) there is nothing to register.
+unsafe impl Registrar for Process {}
 
 /// A piece of memory that kernels reach.
 #[derive(Debug)]

@@ -22,7 +22,9 @@ const HOST: u32 = 1;
 /// What is asked about address by address, where the driver tells no range.
 const PAGE: usize = 4096;
 
-impl Registrar for Context {
+// SAFETY: (1) registrations are mapped and portable, and the driver is asked for their address; (2) the driver registers what it is
+// told, and what fails afterwards is undone; (3) the driver is asked.
+unsafe impl Registrar for Context {
     /// Of every GPU: registrations are portable.
     fn reach(&self) -> Reach {
         Reach::Mapped
