@@ -195,11 +195,18 @@ pub(crate) fn refuse_capture<B: Backend>(
     stream: &B::Stream,
     what: &'static str,
 ) -> Result<NoCapture, BackendError> {
-    let shared = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
-    if backend.is_capturing(stream)? {
-        return Err(BackendError::Capturing { what });
+    NoCapture::where_none(|| backend.is_capturing(stream), what)
+}
+
+impl NoCapture {
+    /// The same, of what `is_capturing` asks about.
+    pub fn where_none(
+        is_capturing: impl FnOnce() -> Result<bool, BackendError>,
+        what: &'static str,
+    ) -> Result<Self, BackendError> {
+        let shared = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
+        if is_capturing()? { Err(BackendError::Capturing { what }) } else { Ok(Self { _shared: shared }) }
     }
-    Ok(NoCapture { _shared: shared })
 }
 
 /// Waits until nobody enqueues what no graph may hold. A capture may begin while the result lives.

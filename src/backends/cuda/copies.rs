@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::calls::RowsCopy;
 use super::{CaptureMode, Cuda, CudaEvent, CudaGraph, CudaStream};
 use crate::backends::pools::Pools;
-use crate::backends::{Backend, refuse_capture};
+use crate::backends::{Backend, NoCapture, refuse_capture};
 use crate::error::{BackendError, Error};
 use crate::geometry::Geometry;
 use crate::memory::{RegionId, Registry};
@@ -302,9 +302,7 @@ impl CopyGraph {
     /// Where the registry is another one than the plan was recorded for, a pool is not registered any more or the stream is being
     /// captured, and those of the driver.
     pub fn replay(&mut self, memory: &mut Registry) -> Result<(), Error> {
-        if self.stream.is_capturing()? {
-            return Err(BackendError::Capturing { what: "a replay" }.into());
-        }
+        let _uncaptured = NoCapture::where_none(|| self.stream.is_capturing(), "a replay")?;
         self.pools.check(memory)?;
         memory.launched(self.stream.launches());
         Ok(self.graph.replay(&self.stream)?)
