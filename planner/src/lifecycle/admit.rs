@@ -89,9 +89,10 @@ impl Request {
         self.steps = Steps::from(resume_at);
         (self.sealed, self.offered, self.checkpoints) = (found, found, tail);
         self.progress.fill(Progress { steps: 0, checkpoints: tail, spills: found });
-        // A state lies in the block of the last token that it has absorbed.
+        // A state lies in the block of the last token that it has absorbed; one that lands on the device in none.
         let last = imported.checked_sub(1).and_then(|last| last.checked_div(shared.block_tokens()));
-        let last = last.filter(|_| shared.options.recurrence == Recurrence::State);
+        let on_host = shared.options.recurrence == Recurrence::State && arrival != Arrival::Device;
+        let last = last.filter(|_| on_host);
         self.state = last.and_then(|last| Some((imported, u32::try_from(last).ok()?)));
     }
 

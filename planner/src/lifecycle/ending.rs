@@ -5,7 +5,7 @@ use super::event::{Effect, Outcome};
 use super::request::{Ending, Request, RequestId, Stage};
 use super::shared::Shared;
 use crate::error::LifecycleError;
-use crate::import::Recurrence;
+use crate::import::{Arrival, Recurrence};
 
 impl Request {
     /// It has all of its tokens.
@@ -41,8 +41,9 @@ impl Request {
         }
         let at = self.steps.at;
         let saved = self.state.is_some_and(|(tokens, _)| tokens == at);
-        if shared.options.recurrence == Recurrence::State && !saved && self.steps.begun > 0 {
-            // Never at a page's end, whose state was asked for when its last token was accepted.
+        let has_state = self.steps.begun > 0 || self.arrival == Arrival::Device;
+        if shared.options.recurrence == Recurrence::State && !saved && has_state {
+            // At a page's end only where it landed on the device; else that was asked for when its last token was accepted.
             let position = self.tail_position(shared);
             self.state = Some((at, position));
             shared.say(Effect::Save { request: id, position });
@@ -58,7 +59,8 @@ impl Request {
         self.release_pages(id, shared);
         // Blocks that only rejected drafts had reached.
         let used = self.steps.at.div_ceil(shared.block_tokens().max(1));
-        let used = usize::try_from(used).unwrap_or(usize::MAX).max(index(self.found));
+        let saved = self.state.map_or(0, |(_, position)| index(position).saturating_add(1));
+        let used = usize::try_from(used).unwrap_or(usize::MAX).max(index(self.found)).max(saved);
         self.release_blocks(id, used, shared);
         self.steps.reach = self.steps.at;
         shared.counters.preempted = shared.counters.preempted.saturating_add(1);

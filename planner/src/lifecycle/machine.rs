@@ -458,7 +458,8 @@ impl<'a> RequestView<'a> {
         &self.request.blocks
     }
 
-    /// Its pages: position, page, and where each is in its life.
+    /// Its pages: position, page, and where each is in its life. A step that begins now reads none that is droppable: it may be
+    /// another's when the step runs.
     pub fn pages(self) -> impl Iterator<Item = (u32, PageId, PageState)> {
         self.request.pages.iter().map(|held| (held.position, held.page, held.state()))
     }

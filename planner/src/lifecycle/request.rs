@@ -137,7 +137,8 @@ pub(super) struct Request {
     pub progress: Vec<Progress>,
     /// Checkpoints were asked for up to this position.
     pub checkpoints: u32,
-    /// Where the newest of its states lies that was asked for: after how many tokens, and at which position.
+    /// Where the newest of its states lies in the host pool that arrived or was asked for: after how many tokens, and at which
+    /// position.
     pub state: Option<(u64, u32)>,
 }
 

@@ -151,7 +151,11 @@ impl World<'_> {
             };
             rows.fill(None);
             (0..count).for_each(|slot| rows[slot] = Some(Row { content, slot, step: 0, settled: true }));
-            if view.state().is_some_and(|(_, at)| at == position) {
+            let imported = view.imported().get();
+            let has_states = self.life.options().recurrence == Recurrence::State;
+            if has_states && view.arrival() == Arrival::Device && first + count as u64 == imported {
+                self.sides[rank.get() as usize].states.insert(request, imported);
+            } else if view.state().is_some_and(|(_, at)| at == position) {
                 (0..self.life.options().ranks).for_each(|rank| {
                     self.states.insert((Rank::new(rank), block.get()), view.imported().get());
                 });

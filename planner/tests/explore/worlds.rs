@@ -138,6 +138,12 @@ fn decoding_with_the_host_ahead() {
 }
 
 #[test]
+fn states_that_land_on_the_device() {
+    let (_, options) = states();
+    explore("states on the device, a preemption", options, &device(), Faults { preemptions: 1, ..NONE });
+}
+
+#[test]
 fn a_model_with_states() {
     let (scripts, options) = states();
     explore("states, a preemption", options, &scripts, Faults { preemptions: 1, ..NONE });
