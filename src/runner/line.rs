@@ -105,15 +105,31 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
             return Ok(());
         }
         let launched = self.launcher.launch(memory);
-        if launched.is_err() {
-            // The last first: work that is planned again is put in front.
-            while let Some(ticket) = plans.tickets(P::LANE).filter(|ticket| *ticket > self.launched).last() {
-                plans.settle(P::LANE, ticket, P::UNDONE);
+        self.note(plans, launched.is_ok());
+        launched
+    }
+
+    /// Notes that what was staged was launched, or that the call has failed. It may have launched all the same: what came of it
+    /// is known when the stream was waited for. Where it cannot be, nothing is known yet, and all stays as it is.
+    pub fn note(&mut self, plans: &mut StepPlans, launched: bool) {
+        if !launched {
+            if self.launcher.wait().is_err() {
+                return;
             }
+            self.poll(plans);
+            self.undo(plans, P::UNDONE);
+        }
+        self.launched = self.staged;
+    }
+
+    /// Gives up what was staged and not launched: whatever becomes of the table, its tickets are not asked for any more.
+    pub fn undo(&mut self, plans: &mut StepPlans, settled: Settled) {
+        // The last first: work that is planned again is put in front.
+        while let Some(ticket) = plans.tickets(P::LANE).filter(|ticket| *ticket > self.launched).last() {
+            plans.settle(P::LANE, ticket, settled);
             self.failed = true;
         }
         self.launched = self.staged;
-        launched
     }
 
     /// Takes note of tickets that are settled.

@@ -139,7 +139,7 @@ mod line;
 
 use std::num::NonZeroU32;
 
-use pagelift_planner::lifecycle::{Event, Lane, Order, Rank, StepPlans};
+use pagelift_planner::lifecycle::{Event, Lane, Order, Rank, Settled, StepPlans};
 use pagelift_planner::plan::{MirrorPlan, RestorePlan, WriteBackPlan};
 use pagelift_planner::quantity::Bytes;
 
@@ -292,7 +292,8 @@ impl<B: Backend> Runner<B> {
         Ok(staged)
     }
 
-    /// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
+    /// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since. What is
+    /// written back and was not launched before a forward is staged again, for states may have changed.
     ///
     /// # Errors
     /// Those of the launches. What was to be launched has failed then, and the rank answers so; the step may go on.
@@ -307,7 +308,48 @@ impl<B: Backend> Runner<B> {
     /// # Errors
     /// Those of the launch. What the step wrote is then written back by a later one.
     pub fn after_forward(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        // Too late for what should have come before: states have moved on.
+        self.write_backs.undo(&mut self.plans, Settled::Superseded);
         self.mirrors.launch(memory, &mut self.plans)
+    }
+
+    /// Runs the engine's graph into which both were [recorded](Runner::record_before_forward), by `replay`.
+    ///
+    /// ```no_run
+    /// # use pagelift::{Error, backends::{Backend as _, CaptureMode, Cuda}, memory::Registry, quantity::Bytes, runner::Runner};
+    /// # fn engine(gpu: &Cuda, runner: &mut Runner<&Cuda>, memory: &mut Registry, forward: impl Fn()) -> Result<(), Error> {
+    /// let stream = gpu.stream();
+    /// let (mut graph, ()) = gpu.capture(&stream, CaptureMode::ThreadLocal, || {
+    ///     // SAFETY: (1) the graph goes before runner and memory; (2, 3) it is replayed by the runner, on its stream.
+    ///     unsafe { runner.record_before_forward(memory) }?;
+    ///     forward();
+    ///     unsafe { runner.record_after_forward(memory) }
+    /// })?;
+    /// // For each step:
+    /// runner.stage(memory, Bytes::new(16 << 20))?;
+    /// runner.replay(memory, || graph.replay(&stream).map_err(Error::from))?;
+    /// runner.poll(|event| println!("{event:?}"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Where a pool or an array is not registered any more: nothing ran then. And those of `replay`. What was staged has
+    /// failed in both cases, as that of a launch that fails.
+    pub fn replay<E: From<Error>>(
+        &mut self,
+        memory: &mut Registry,
+        replay: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Self { plans, lifts, write_backs, mirrors, .. } = self;
+        let checked = write_backs.launcher.replays(memory);
+        let checked = checked.and_then(|()| lifts.launcher.replays(memory));
+        let checked = checked.and_then(|()| mirrors.launcher.replays(memory));
+        let replayed = checked.map_err(E::from).and_then(|()| replay());
+        write_backs.note(plans, replayed.is_ok());
+        lifts.note(plans, replayed.is_ok());
+        mirrors.note(plans, replayed.is_ok());
+        replayed
     }
 
     /// Says what became of everything that has finished by now. It does not wait.
@@ -388,7 +430,7 @@ impl<B: Backend> Runner<B> {
     }
 
     /// Records what comes before a forward into the graph that the stream is being captured into. A step then is
-    /// [`Runner::stage`] and a replay.
+    /// [`Runner::stage`] and [`Runner::replay`].
     ///
     /// # Safety
     /// Those of [`Launcher::record`](crate::launcher::Launcher::record), for the runner.
