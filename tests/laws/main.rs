@@ -28,6 +28,7 @@ mod pools;
 mod refusals;
 mod restore;
 mod rng;
+mod runner;
 mod streams;
 mod suited;
 mod tickets;
@@ -118,6 +119,7 @@ macro_rules! laws {
                 a_lifted_page_has_the_digest_of_its_block, digests_are_read_when_they_are_complete,
                 numbers_of_other_plans_are_refused, results_have_room_and_are_added_once);
             laws!(@fixed #[$when] $subject; faults: a_wrong_reference_is_noticed);
+            laws!(@fixed #[$when] $subject; runner: engines_of_two_ranks);
         }
     )+ };
     (@fixed #[$when:meta] $subject:ty; $module:ident: $($law:ident),+) => { $(

@@ -35,7 +35,7 @@ enum Task {
     Bench(bench::Args),
     /// Fuzz planner, kernels and manifests with cargo-fuzz, and say what was found.
     Fuzz(fuzz::Args),
-    /// Run random plans by the CPU's kernels, and compare every byte with a reference.
+    /// Run random plans, and engines in simulation, by the CPU's kernels, and compare every byte with a reference.
     Soak(soak::Args),
     /// Make a folder with all tests that need a GPU and the bench, for a machine without Rust.
     DeviceBundle(device_bundle::Args),

@@ -1,4 +1,5 @@
-//! `cargo xtask soak`: random plans by the CPU's kernels, until so many jobs are done.
+//! `cargo xtask soak`: random plans by the CPU's kernels until so many jobs are done, and then engines in simulation until so
+//! many imports are.
 
 use std::process::{Command, ExitCode};
 
@@ -10,28 +11,51 @@ use crate::workspace::Workspace;
 /// Arguments of `cargo xtask soak`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Jobs to do.
+    /// Jobs of plans to do; 0 for none.
     #[arg(long, default_value_t = 100_000)]
     jobs: u64,
-    /// The first case.
+    /// Imports to simulate; 0 for none.
+    #[arg(long, default_value_t = 100_000)]
+    imports: u64,
+    /// The first case, and the first engine.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads; as many as the machine has, if not said.
+    /// Threads that do plans; as many as the machine has, if not said.
     #[arg(long)]
     threads: Option<u32>,
 }
 
-/// Builds the soak, and runs it.
+/// Builds the soaks, and runs them.
 pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
-    let example = ["--package", "pagelift-cases", "--features", "memory", "--example", "soak"];
-    process::run(workspace.cargo().args(["build", "--release"]).args(example))?;
-    let program = workspace.target().join("release").join("examples").join("soak");
-    eprintln!("{} can be copied to another machine, and run there alone", program.display());
-    let mut soak = Command::new(&program);
-    soak.args(["--jobs", &args.jobs.to_string(), "--seed", &args.seed.to_string()]);
-    if let Some(threads) = args.threads {
-        soak.args(["--threads", &threads.to_string()]);
+    let seed = args.seed.to_string();
+    if args.jobs > 0 {
+        let example = ["--package", "pagelift-cases", "--features", "memory", "--example", "soak"];
+        process::run(workspace.cargo().args(["build", "--release"]).args(example))?;
+        let program = workspace.target().join("release").join("examples").join("soak");
+        let mut soak = Command::new(&program);
+        soak.args(["--jobs", &args.jobs.to_string(), "--seed", &seed]);
+        if let Some(threads) = args.threads {
+            soak.args(["--threads", &threads.to_string()]);
+        }
+        if !run(soak)? {
+            return Ok(ExitCode::FAILURE);
+        }
     }
-    let status = soak.status().with_context(|| format!("could not start {}", program.display()))?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if args.imports > 0 {
+        let simulation = ["--package", "pagelift-simulation", "--bin", "simulation"];
+        process::run(workspace.cargo().args(["build", "--release"]).args(simulation))?;
+        let mut soak = Command::new(workspace.target().join("release").join("simulation"));
+        soak.args(["--imports", &args.imports.to_string(), "--seed", &seed]);
+        if !run(soak)? {
+            return Ok(ExitCode::FAILURE);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a soak found nothing.
+fn run(mut soak: Command) -> Result<bool> {
+    let program = soak.get_program().to_owned();
+    eprintln!("{} can be copied to another machine, and run there alone", program.display());
+    Ok(soak.status().with_context(|| format!("could not start {}", program.display()))?.success())
 }
