@@ -14,6 +14,7 @@
 //! | [`receive`] | when is an import over, who is told, and what of it is valid? |
 //! | [`lease`] | until when does P hold its blocks, and until when may D believe what it reads? |
 //! | [`notice`] | what D tells P when it reads no more |
+//! | `nixl` | carries all of it out, by NVIDIA's library; with the feature `nixl` |
 //!
 //! # Example
 //! P keeps a group on its GPU, D lands it in a host pool. Both describe themselves, D pairs the two and plans an import:
@@ -53,13 +54,17 @@
 //! assert_eq!(plan.reads()[0].remote(), [10, 11, 4, 5]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![forbid(unsafe_code)]
+// Memory is registered with NIXL by address; without that there is nothing unsafe here.
+#![cfg_attr(not(feature = "nixl"), forbid(unsafe_code))]
+#![cfg_attr(feature = "nixl", deny(unsafe_code))]
 #![deny(clippy::arithmetic_side_effects)]
 
 pub mod descriptors;
 pub mod error;
 pub mod facts;
 pub mod lease;
+#[cfg(feature = "nixl")]
+pub mod nixl;
 pub mod notice;
 pub mod offer;
 pub mod pairing;

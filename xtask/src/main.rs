@@ -5,6 +5,7 @@ mod bench;
 mod device_bundle;
 mod fuzz;
 mod hash;
+mod nixl;
 mod process;
 mod ptx;
 mod soak;
@@ -43,6 +44,8 @@ enum Task {
     Ptx(ptx::Args),
     /// Install test-only tools (NVIDIA's ptxas, from PyPI) under the target folder.
     Tools,
+    /// Install NIXL's library and libclang, from PyPI, under the target folder, and say what to set.
+    Nixl,
 }
 
 fn main() -> ExitCode {
@@ -64,6 +67,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Soak(args) => soak::main(&workspace, &args),
         Task::DeviceBundle(args) => device_bundle::main(&workspace, &args),
         Task::Ptx(args) => ptx::main(&workspace, &args),
+        Task::Nixl => nixl::install(&workspace).map(|()| ExitCode::SUCCESS),
         Task::Tools => tools::install(&workspace).map(|()| ExitCode::SUCCESS),
     }
 }

@@ -19,10 +19,8 @@ pub fn install(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     let folder = folder(workspace);
-    // Without its dependencies (headers and libNVVM, some 250 MB): assembling PTX needs none of them.
-    let arguments = ["-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--upgrade"];
-    process::run(python()?.args(arguments).arg("--target").arg(&folder).arg(WHEEL))?;
-    let ptxas = find(&folder)
+    pip_install(WHEEL, &folder)?;
+    let ptxas = find(&folder, &ptxas_name())
         .with_context(|| format!("{WHEEL} has no ptxas for this machine; set PAGELIFT_PTXAS to one"))?;
     println!("installed {}", ptxas.display());
     Ok(())
@@ -30,17 +28,27 @@ pub fn install(workspace: &Workspace) -> Result<()> {
 
 /// The `ptxas` that [`install`] installed.
 pub fn installed_ptxas(workspace: &Workspace) -> Option<PathBuf> {
-    find(&folder(workspace))
+    find(&folder(workspace), &ptxas_name())
 }
 
 fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target().join("tools").join("nvidia-cuda-nvcc-13.0")
 }
 
-fn find(folder: &Path) -> Option<PathBuf> {
-    let name = format!("ptxas{}", std::env::consts::EXE_SUFFIX);
+fn ptxas_name() -> String {
+    format!("ptxas{}", std::env::consts::EXE_SUFFIX)
+}
+
+/// Unpacks a wheel into a folder, without what it depends on: of `ptxas` that would be headers and libNVVM, some 250 MB.
+pub fn pip_install(wheel: &str, folder: &Path) -> Result<()> {
+    let arguments = ["-m", "pip", "install", "--no-deps", "--disable-pip-version-check", "--upgrade"];
+    process::run(python()?.args(arguments).arg("--target").arg(folder).arg(wheel))
+}
+
+/// The first file of that name in a folder and those below it.
+pub fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let files = WalkDir::new(folder).into_iter().filter_map(Result::ok);
-    files.map(walkdir::DirEntry::into_path).find(|path| path.is_file() && path.ends_with(&name))
+    files.map(walkdir::DirEntry::into_path).find(|path| path.is_file() && path.ends_with(name))
 }
 
 /// A Python that has pip.
@@ -50,5 +58,7 @@ fn python() -> Result<Command> {
             return Ok(Command::new(name));
         }
     }
-    bail!("no Python with pip: install python3-pip, or set PAGELIFT_PTXAS to a ptxas of CUDA 13.0")
+    bail!(
+        "no Python with pip: install python3-pip (or set PAGELIFT_PTXAS to a ptxas of CUDA 13.0, where that is missing)"
+    )
 }

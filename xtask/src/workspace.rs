@@ -62,6 +62,16 @@ impl Workspace {
         meant.map(|package| package.name.as_str())
     }
 
+    /// Every feature of every package, as cargo takes them, but for NIXL's: its bindings take a C++ compiler to build, and a
+    /// step of its own builds them.
+    pub fn features(&self) -> String {
+        let of_package = |package: &Package| {
+            let names = package.features.keys().filter(|name| *name != "nixl" && *name != "default");
+            names.map(|name| format!("{}/{name}", package.name)).collect::<Vec<_>>()
+        };
+        self.metadata.packages.iter().flat_map(of_package).collect::<Vec<_>>().join(",")
+    }
+
     /// A package and all packages of the workspace that it is built from, by name.
     ///
     /// Follows dependencies by path, as those are all that the workspace itself brings.

@@ -1,6 +1,7 @@
 //! What this build and this machine can do, and what to do next.
 
 mod gpu;
+mod nixl;
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -12,6 +13,7 @@ use crate::manifest::Draft;
 use crate::restore::RestoreError;
 use crate::{Failure, args, exit, restore, say, text};
 pub use gpu::Gpu;
+use nixl::Nixl;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -52,6 +54,8 @@ struct Findings {
     available_memory: Option<u64>,
     /// `None` where no GPU can run the kernels.
     gpu: Option<Gpu>,
+    /// `None` where NIXL is not built in, or not here.
+    nixl: Option<Nixl>,
     findings: Vec<Finding>,
     manifests: Vec<Fit>,
     verdict: Verdict,
@@ -95,6 +99,16 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
             None
         }
     };
+    let nixl = match Nixl::look() {
+        Ok(nixl) => {
+            findings.push(finding("NIXL", nixl.words()));
+            Some(nixl)
+        }
+        Err(reason) => {
+            findings.push(finding("NIXL", reason));
+            None
+        }
+    };
     let manifests =
         args.manifests.iter().map(|path| fit(path, available_memory)).collect::<Result<Vec<_>, _>>()?;
     let found = Findings {
@@ -105,6 +119,7 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
         available_memory,
         verdict: verdict(backend, available_memory, &manifests),
         gpu,
+        nixl,
         findings,
         manifests,
     };

@@ -9,9 +9,16 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// The program, to be run.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pagelift"));
+    command.args(arguments);
+    command
+}
+
 /// Runs the program.
 pub fn pagelift(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pagelift")).args(arguments).output().unwrap()
+    command(arguments).output().unwrap()
 }
 
 /// Runs the program, which must succeed, and reads the one JSON object that it prints.

@@ -7,7 +7,7 @@ use pagelift_transport::pairing::Peer;
 use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits, ReadPlan, Zero};
 
 use crate::payload::every_kind;
-use crate::world::{Arrangement, BLOCK, Engine, GroupMeaning, Meaning};
+use crate::world::{Arrangement, BASE, BLOCK, Engine, GroupMeaning, Meaning};
 
 fn every_group() -> Peer {
     Peer::pair(&every_kind(Memory::Host), &every_kind(Memory::Device)).unwrap()
@@ -112,7 +112,7 @@ fn what_no_page_of_the_producer_covers_is_zeroed() {
     };
     let ours = Engine::new(Memory::Host, &groups, &[arranged(1)], 1);
     let theirs = Engine::new(Memory::Device, &groups, &[arranged(4)], 2);
-    let peer = Peer::pair(&ours.offer, &theirs.offer).unwrap();
+    let peer = Peer::pair(&ours.offer(BASE), &theirs.offer(BASE)).unwrap();
     // 16 + 5 tokens: of the second block, P's pages of 4 tokens cover two of four.
     let plan = plan(&peer, 21, &main(&[1, 0]), &main(&[2, 5])).unwrap();
     assert_eq!(plan.reads()[0].remote(), [4, 5, 6, 7, 0, 1]);

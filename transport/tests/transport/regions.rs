@@ -13,7 +13,7 @@ use pagelift_transport::pairing::Peer;
 use pagelift_transport::region::{GroupRegions, MemoryRange, Place};
 
 use crate::payload::every_kind;
-use crate::world::{Arrangement, BLOCK, Engine, GroupMeaning, Meaning};
+use crate::world::{Arrangement, BASE, BLOCK, Engine, GroupMeaning, Meaning};
 
 /// What becomes of a map in which something was changed.
 fn refused(change: impl FnOnce(&mut Offer)) -> RegionError {
@@ -158,7 +158,7 @@ fn segments_that_a_peer_says_share_bytes_name_none_past_its_memory() {
         pages_per_extent: 64,
     };
     let ours = Engine::new(Memory::Host, &groups, &[arranged(2)], 1);
-    let mut theirs = Engine::new(Memory::Device, &groups, &[arranged(1)], 2).offer;
+    let mut theirs = Engine::new(Memory::Device, &groups, &[arranged(1)], 2).offer(BASE);
     // In the first half of each of its pages the second segment follows the first, as in ours; in the last it would end
     // 8 bytes behind the page.
     let group = theirs.regions.groups.get_mut("g").unwrap();
@@ -166,7 +166,7 @@ fn segments_that_a_peer_says_share_bytes_name_none_past_its_memory() {
     group.region_bytes[0] = 16 * 100;
     group.page_stride = 16 * 100;
     theirs.regions.memory[0].bytes = 6 * 16 * 100;
-    let peer = Peer::pair(&ours.offer, &theirs).unwrap();
+    let peer = Peer::pair(&ours.offer(BASE), &theirs).unwrap();
     let memory = theirs.regions.memory[0];
     for list in peer.lists() {
         for entry in list.descriptors(End::Remote) {

@@ -8,7 +8,6 @@ use pagelift_planner::layout::{ConvOrder, PagedLayout, RingLayout, Segment, Stat
 use pagelift_planner::quantity::Tokens;
 use pagelift_transport::facts::{Element, Exchange, GroupFacts};
 use pagelift_transport::offer::Offer;
-use proptest::prelude::*;
 
 /// Tokens of a block of a paged group.
 pub const BLOCK: u32 = 16;
@@ -124,8 +123,9 @@ impl Placed {
 /// One engine.
 pub struct Engine {
     pub groups: Vec<Placed>,
-    pub offer: Offer,
     pub bytes: Vec<u8>,
+    geometry: Geometry,
+    facts: Vec<GroupFacts>,
 }
 
 impl Engine {
@@ -144,12 +144,16 @@ impl Engine {
             facts.push(said);
             placed.push(own);
         }
-        let geometry: Geometry = builder.build().unwrap();
-        let exchange = Exchange::new(Tokens::new(BLOCK.into()));
-        let offer = Offer::of(&geometry, &exchange, &facts, Region::address).unwrap();
         let mut state = seed;
         let bytes = (BASE..cursor).map(|_| random(&mut state)).collect();
-        Self { groups: placed, offer, bytes }
+        Self { groups: placed, bytes, geometry: builder.build().unwrap(), facts }
+    }
+
+    /// What it sends to a peer, with its first byte at `base`: geometries count from [`BASE`].
+    pub fn offer(&self, base: u64) -> Offer {
+        let exchange = Exchange::new(Tokens::new(BLOCK.into()));
+        let address = |region: Region| region.address() - BASE + base;
+        Offer::of(&self.geometry, &exchange, &self.facts, address).unwrap()
     }
 
     pub fn at(&mut self, address: u64, bytes: u64) -> &mut [u8] {
@@ -222,46 +226,6 @@ impl GroupMeaning {
             _ => format!("s{number}"),
         }
     }
-}
-
-fn meaning() -> impl Strategy<Value = (Meaning, u32, Vec<u32>)> {
-    let segments = prop::collection::vec(1_u32..9, 1..4);
-    prop_oneof![
-        3 => (prop_oneof![Just(1_u32), Just(4)], segments.clone())
-            .prop_map(|(tokens_per_row, segments)| {
-                (Meaning::Paged { tokens_per_row }, BLOCK / tokens_per_row, segments)
-            }),
-        1 => (1_u32..9, 1_u32..9).prop_map(|(slots, bytes)| (Meaning::Ring, slots, vec![bytes])),
-        1 => segments.prop_map(|segments| (Meaning::State, 1, segments)),
-    ]
-}
-
-pub fn groups() -> impl Strategy<Value = Vec<GroupMeaning>> {
-    prop::collection::vec((meaning(), 1_u32..4), 1..4).prop_map(|all| {
-        let name = |(number, ((meaning, rows, segments), layers))| GroupMeaning {
-            name: format!("g{number}"),
-            meaning,
-            layers,
-            rows,
-            segments,
-        };
-        all.into_iter().enumerate().map(name).collect()
-    })
-}
-
-/// How an engine may keep a group: blocks of several pages only where these are dense.
-pub fn arrangement() -> impl Strategy<Value = Arrangement> {
-    let bools = (any::<bool>(), any::<bool>(), any::<bool>());
-    (prop_oneof![Just(1_u32), Just(2), Just(4)], 0_u32..3, bools, 1_u32..5).prop_map(
-        |(split, gap, (apart, reversed, blocks_outermost), pages_per_extent)| Arrangement {
-            split,
-            gap: if split > 1 { 0 } else { gap },
-            apart,
-            reversed,
-            blocks_outermost,
-            pages_per_extent,
-        },
-    )
 }
 
 impl Arrangement {

@@ -22,14 +22,14 @@ pub fn clippy(workspace: &Workspace) -> Result<Verdict> {
     if !has(workspace, "clippy") {
         return Ok(Verdict::skipped("cargo has no clippy", "rustup component add clippy"));
     }
-    let all = ["clippy", "--workspace", "--all-targets", "--all-features"];
+    let all = ["clippy", "--workspace", "--all-targets", "--features", &workspace.features()];
     process::run(workspace.cargo().args(all).args(["--", "-Dwarnings"]))?;
     Ok(Verdict::plain())
 }
 
 /// Tests, those in documentation too.
 pub fn tests(workspace: &Workspace) -> Result<Verdict> {
-    let all = ["test", "--workspace", "--all-features", "--no-fail-fast"];
+    let all = ["test", "--workspace", "--features", &workspace.features(), "--no-fail-fast"];
     process::run(workspace.cargo().args(all).args(["--", "--skip", "do_not_compile"]))?;
     Ok(Verdict::plain())
 }
@@ -56,7 +56,8 @@ pub fn compile_fail(workspace: &Workspace) -> Result<Verdict> {
 /// Documentation.
 pub fn docs(workspace: &Workspace) -> Result<Verdict> {
     let mut cargo = workspace.cargo();
-    cargo.args(["doc", "--workspace", "--all-features", "--no-deps"]).env("RUSTDOCFLAGS", "-Dwarnings");
+    cargo.args(["doc", "--workspace", "--features", &workspace.features(), "--no-deps"]);
+    cargo.env("RUSTDOCFLAGS", "-Dwarnings");
     process::run(&mut cargo)?;
     Ok(Verdict::plain())
 }

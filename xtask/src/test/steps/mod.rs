@@ -4,6 +4,7 @@ mod asan;
 mod cargo;
 mod cuda_std;
 mod manifests;
+mod nixl;
 mod package;
 
 use anyhow::Result;
@@ -55,5 +56,6 @@ pub const STEPS: &[Step] = &[
         about: "every manifest is restored and verified, in every mode",
         run: manifests::run,
     },
+    Step { name: "nixl", about: "two processes read from each other over NIXL", run: nixl::run },
     Step { name: "package", about: "every crate that is meant to be published packages", run: package::run },
 ];

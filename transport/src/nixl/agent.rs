@@ -1,0 +1,181 @@
+//! This process's end: memory that others may read, and what they send.
+
+use nixl_sys::{AgentConfig, Backend, NotificationMap, OptArgs, RegistrationHandle, ThreadSync};
+
+use super::error::NixlError;
+use super::library::Library;
+use super::memory::Registered;
+use crate::error::NoticeError;
+use crate::notice::Notice;
+use crate::region::MemoryRange;
+
+/// What an agent is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct AgentOptions<'a> {
+    /// Its name, by which peers know it.
+    pub name: &'a str,
+    /// The plugin that carries bytes.
+    pub plugin: &'a str,
+}
+
+impl<'a> AgentOptions<'a> {
+    /// An agent of that name, over UCX.
+    #[must_use]
+    pub const fn new(name: &'a str) -> Self {
+        Self { name, plugin: "UCX" }
+    }
+}
+
+/// What a peer has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The peer's name.
+    pub peer: String,
+    /// A notice, or something else.
+    pub notice: Result<Notice, NoticeError>,
+}
+
+/// This process's end of all transfers.
+///
+/// ```no_run
+/// use pagelift_transport::nixl::{Agent, AgentOptions, Library};
+/// let mut agent = Agent::new(&Library::open()?, AgentOptions::new("decode-0"))?;
+/// let metadata = agent.metadata()?; // to be sent to peers, beside the offer
+/// # Ok::<(), pagelift_transport::nixl::NixlError>(())
+/// ```
+pub struct Agent {
+    // Dropped in this order: registrations name the agent.
+    registrations: Vec<(Registered, RegistrationHandle)>,
+    backend: Backend,
+    agent: nixl_sys::Agent,
+}
+
+impl Agent {
+    /// Makes an agent with one plugin. A thread of the plugin's makes progress by itself.
+    ///
+    /// # Errors
+    /// [`NixlError::NoPlugin`] where the library lacks the plugin, and what NIXL refuses.
+    pub fn new(_: &Library, options: AgentOptions<'_>) -> Result<Self, NixlError> {
+        let config = AgentConfig {
+            enable_prog_thread: true,
+            // Engines ask from several threads.
+            thread_sync: ThreadSync::Strict,
+            ..AgentConfig::default()
+        };
+        let agent = nixl_sys::Agent::new_configured(options.name, &config);
+        let agent = agent.map_err(NixlError::call("make an agent"))?;
+        let plugins = names(&agent)?;
+        if !plugins.iter().any(|name| name == options.plugin) {
+            return Err(NixlError::NoPlugin { name: options.plugin.to_owned(), there: plugins });
+        }
+        let (_, params) = agent.get_plugin_params(options.plugin).map_err(NixlError::call("ask a plugin"))?;
+        let backend = agent.create_backend(options.plugin, &params);
+        let backend = backend.map_err(NixlError::call("start a plugin"))?;
+        Ok(Self { registrations: Vec::new(), backend, agent })
+    }
+
+    /// The plugins that the library has.
+    ///
+    /// # Errors
+    /// What NIXL refuses.
+    pub fn plugins(_: &Library) -> Result<Vec<String>, NixlError> {
+        let agent = nixl_sys::Agent::new("pagelift").map_err(NixlError::call("make an agent"))?;
+        names(&agent)
+    }
+
+    /// Lets peers read a range of memory, and this process's own reads write it. Ranges come from
+    /// [`crate::region::RegionMap::memory`]: each once, however many groups lie in it.
+    ///
+    /// # Errors
+    /// Where it shares bytes with a range that is registered, or NIXL refuses it.
+    ///
+    /// # Safety
+    /// 1. The memory is this process's, of the kind and device that `range` says, until this agent has been dropped.
+    /// 2. Peers may read any byte of it at any time from now on, and reads of this agent write it while they are in flight:
+    ///    meanwhile no reference to these bytes is used.
+    #[expect(unsafe_code, reason = "whose memory an address is nobody but the caller knows")]
+    pub unsafe fn register(&mut self, range: MemoryRange) -> Result<(), NixlError> {
+        let own = Registered::new(range)?;
+        if self.registrations.iter().any(|(other, _)| own.meets(other)) {
+            return Err(NixlError::RegisteredTwice { range });
+        }
+        let mut options = OptArgs::new().map_err(NixlError::call("register memory"))?;
+        options.add_backend(&self.backend).map_err(NixlError::call("register memory"))?;
+        let handle = self.agent.register_memory(&own, Some(&options));
+        self.registrations.push((own, handle.map_err(NixlError::call("register memory"))?));
+        Ok(())
+    }
+
+    /// What peers need to reach this agent and its memory; larger with each registration, so it is sent after the last.
+    ///
+    /// # Errors
+    /// What NIXL refuses.
+    pub fn metadata(&self) -> Result<Vec<u8>, NixlError> {
+        self.agent.get_local_md().map_err(NixlError::call("describe this agent"))
+    }
+
+    /// Takes what a peer sent as its [`Agent::metadata`], and says its name. It must come from a peer that is trusted: it is
+    /// the library's own format.
+    ///
+    /// # Errors
+    /// What NIXL refuses.
+    pub fn add_peer(&mut self, metadata: &[u8]) -> Result<String, NixlError> {
+        self.agent.load_remote_md(metadata).map_err(NixlError::call("take a peer's description"))
+    }
+
+    /// Forgets a peer: a process that takes its place must be added anew.
+    ///
+    /// # Errors
+    /// [`NixlError::NoPeer`] where there is none of that name.
+    pub fn forget_peer(&mut self, name: &str) -> Result<(), NixlError> {
+        self.agent.invalidate_remote_md(name).map_err(|_| NixlError::NoPeer { name: name.to_owned() })
+    }
+
+    /// Tells a peer that a rank reads its export no more.
+    ///
+    /// # Errors
+    /// What NIXL refuses; [`NixlError::NoPeer`] where there is none of that name.
+    pub fn notify(&self, peer: &str, notice: &Notice) -> Result<(), NixlError> {
+        let message = notice.to_string();
+        self.agent.send_notification(peer, message.as_bytes(), Some(&self.backend)).map_err(|error| {
+            match error {
+                nixl_sys::NixlError::NotFound => NixlError::NoPeer { name: peer.to_owned() },
+                error => NixlError::call("notify a peer")(error),
+            }
+        })
+    }
+
+    /// What peers have sent since this was last asked, and who. Anything that is no notice comes as an error, and hides
+    /// nothing else.
+    ///
+    /// # Errors
+    /// What NIXL refuses.
+    pub fn notices(&self) -> Result<Vec<Heard>, NixlError> {
+        let failed = NixlError::call("ask for notices");
+        let mut map = NotificationMap::new().map_err(&failed)?;
+        self.agent.get_notifications(&mut map, None).map_err(&failed)?;
+        let mut notices = Vec::new();
+        for peer in map.agents() {
+            let peer = peer.map_err(&failed)?;
+            for message in map.get_notifications(peer).map_err(&failed)? {
+                let notice = Notice::parse(&message.map_err(&failed)?);
+                notices.push(Heard { peer: peer.to_owned(), notice });
+            }
+        }
+        Ok(notices)
+    }
+
+    pub(super) const fn inner(&self) -> &nixl_sys::Agent {
+        &self.agent
+    }
+
+    pub(super) const fn backend(&self) -> &Backend {
+        &self.backend
+    }
+}
+
+fn names(agent: &nixl_sys::Agent) -> Result<Vec<String>, NixlError> {
+    let plugins = agent.get_available_plugins().map_err(NixlError::call("list plugins"))?;
+    let names = plugins.iter().map(|name| name.map(str::to_owned));
+    names.collect::<Result<_, _>>().map_err(NixlError::call("list plugins"))
+}

@@ -1,0 +1,130 @@
+//! A peer's blocks: lists that are prepared once, and reads by numbers.
+
+use nixl_sys::{OptArgs, XferDescList, XferDlistHandle, XferOp, XferRequest};
+
+use super::agent::Agent;
+use super::error::NixlError;
+use super::memory::kind;
+use crate::descriptors::{Descriptor, End, ListPair};
+use crate::pairing::Peer;
+use crate::plan::PlannedRead;
+
+/// What NIXL calls this agent's own lists: it needs no name.
+const OWN: &str = "";
+
+/// The descriptor lists of a peer, known to NIXL.
+pub struct Prepared {
+    // Dropped in this order: a handle names its agent by a bare address.
+    lists: Vec<Lists>,
+    _agent: nixl_sys::Agent,
+}
+
+struct Lists {
+    remote: XferDlistHandle,
+    local: XferDlistHandle,
+    entries: [u64; 2],
+}
+
+/// A read in flight. It is asked until it has ended: until then it may write, and dropping it does not end that for sure.
+pub struct Reading {
+    request: XferRequest,
+    agent: nixl_sys::Agent,
+    at_once: bool,
+}
+
+/// How far a read is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadingState {
+    /// It may write.
+    InFlight,
+    /// All bytes are here.
+    Landed,
+    /// It has ended otherwise.
+    Failed {
+        /// NIXL's reason.
+        reason: String,
+    },
+}
+
+impl Agent {
+    /// Prepares the lists of a peer that was [added](Agent::add_peer) under `name`.
+    ///
+    /// # Errors
+    /// Where there is no such peer, memory of either side is not registered, or NIXL refuses.
+    pub fn prepare(&self, name: &str, peer: &Peer) -> Result<Prepared, NixlError> {
+        if !self.inner().check_remote_metadata(name, None) {
+            return Err(NixlError::NoPeer { name: name.to_owned() });
+        }
+        let list = |who: &str, pair: &ListPair, end| {
+            let what = match end {
+                End::Remote => "prepare a peer's list; is all of its memory registered?",
+                End::Local => "prepare this side's list; is all of its memory registered?",
+            };
+            let failed = NixlError::call(what);
+            let (memory, _) = pair.memory(end);
+            let mut list = XferDescList::new(kind(memory)).map_err(&failed)?;
+            for Descriptor { address, bytes, device, .. } in pair.descriptors(end) {
+                let fit = usize::try_from(address).ok().zip(usize::try_from(bytes).ok());
+                let (address, bytes) = fit.ok_or_else(|| failed(nixl_sys::NixlError::InvalidParam))?;
+                list.add_desc(address, bytes, device);
+            }
+            let options = self.options().map_err(&failed)?;
+            self.inner().prepare_xfer_dlist(who, &list, Some(&options)).map_err(&failed)
+        };
+        let mut lists = Vec::with_capacity(peer.lists().len());
+        for pair in peer.lists() {
+            lists.push(Lists {
+                remote: list(name, pair, End::Remote)?,
+                local: list(OWN, pair, End::Local)?,
+                entries: [End::Remote, End::Local].map(|end| pair.entries(end)),
+            });
+        }
+        Ok(Prepared { lists, _agent: self.inner().clone() })
+    }
+
+    /// Begins a read of a plan that was made for the peer of these lists.
+    ///
+    /// # Errors
+    /// Where the lists are another peer's, or NIXL refuses. Then nothing is in flight.
+    pub fn read(&self, lists: &Prepared, read: &PlannedRead) -> Result<Reading, NixlError> {
+        let failed = NixlError::call("begin a read");
+        let own = lists.lists.get(read.list());
+        let own = own.ok_or(NixlError::NoList { list: read.list(), lists: lists.lists.len() })?;
+        // NIXL does not look at numbers; a plan of this peer has none past the end, and one of another might.
+        for (numbers, entries) in [read.remote(), read.local()].into_iter().zip(own.entries) {
+            if !numbers.iter().all(|number| u64::try_from(*number).is_ok_and(|number| number < entries)) {
+                return Err(failed(nixl_sys::NixlError::IndexOutOfBounds));
+            }
+        }
+        let options = self.options().map_err(&failed)?;
+        let (remote, local) = (read.remote(), read.local());
+        let request = self
+            .inner()
+            .make_xfer_req(XferOp::Read, &own.local, local, &own.remote, remote, Some(&options))
+            .map_err(&failed)?;
+        let in_flight = self.inner().post_xfer_req(&request, None).map_err(&failed)?;
+        Ok(Reading { request, agent: self.inner().clone(), at_once: !in_flight })
+    }
+
+    fn options(&self) -> Result<OptArgs, nixl_sys::NixlError> {
+        let mut options = OptArgs::new()?;
+        options.add_backend(self.backend())?;
+        Ok(options)
+    }
+}
+
+impl Reading {
+    /// How far it is. Landed bytes of host memory can be read by this process's threads; those of a GPU by what is launched
+    /// after this.
+    #[must_use]
+    pub fn state(&self) -> ReadingState {
+        if self.at_once {
+            return ReadingState::Landed;
+        }
+        match self.agent.get_xfer_status(&self.request) {
+            Ok(status) if status.is_success() => ReadingState::Landed,
+            Ok(_) => ReadingState::InFlight,
+            Err(error) => ReadingState::Failed { reason: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Two processes over the real library: P exports every kind of group, D reads them, and every byte is compared.
+//!
+//! D is the test, and P this program again, told by its environment that it is P. What would go over a control channel
+//! goes through P's standard input and output, a line of JSON each.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what it expects by panicking"
+)]
+
+mod decode;
+mod prefill;
+#[path = "../transport/reference.rs"]
+mod reference;
+#[path = "../transport/world.rs"]
+mod world;
+
+use pagelift_transport::nixl::Library;
+use serde::{Deserialize, Serialize};
+use world::{Arrangement, BLOCK, Engine, GroupMeaning, Meaning};
+
+/// Says that the process is P.
+const ROLE: &str = "PAGELIFT_TEST_PRODUCER";
+
+/// P's first line.
+#[derive(Serialize, Deserialize)]
+struct Hello {
+    offer: pagelift_transport::offer::Offer,
+    metadata: Vec<u8>,
+    exports: Vec<pagelift_transport::notice::ExportId>,
+}
+
+/// Every kind of group: main, indexer, compressed keys, ring, GDN, SSM, PLE.
+fn groups() -> Vec<GroupMeaning> {
+    let paged = |tokens_per_row| (Meaning::Paged { tokens_per_row }, BLOCK / tokens_per_row);
+    let kinds: [(&str, (Meaning, u32), &[u32]); 7] = [
+        ("main", paged(1), &[656]),
+        ("indexer", paged(1), &[128, 4]),
+        ("compressed", paged(4), &[256]),
+        ("ring", (Meaning::Ring, 8), &[280]),
+        ("gdn", (Meaning::State, 1), &[1000, 3000]),
+        ("ssm", (Meaning::State, 1), &[600, 2048]),
+        ("ple", (Meaning::State, 1), &[777]),
+    ];
+    let group = |(name, (meaning, rows), segments): (&str, (Meaning, u32), &[u32])| GroupMeaning {
+        name: name.into(),
+        meaning,
+        layers: 3,
+        rows,
+        segments: segments.to_vec(),
+    };
+    kinds.map(group).into()
+}
+
+/// How P and D keep them: pages of other sizes, other strides, other orders.
+fn arranged(producer: bool) -> Vec<Arrangement> {
+    let arrangement = |group: &GroupMeaning| {
+        let own = Arrangement {
+            split: if producer { 2 } else { 1 },
+            gap: if producer { 0 } else { 8 },
+            apart: !producer,
+            reversed: !producer,
+            blocks_outermost: producer,
+            pages_per_extent: 4,
+        };
+        own.of(group)
+    };
+    groups().iter().map(arrangement).collect()
+}
+
+/// Where an engine's bytes really are.
+fn really(engine: &Engine) -> u64 {
+    engine.bytes.as_ptr().expose_provenance() as u64
+}
+
+#[test]
+fn the_library_says_where_it_is() {
+    let library = Library::open().unwrap();
+    assert!(library.path().is_some_and(|path| path.ends_with("libnixl_capi.so")), "{library:?}");
+    let plugins = pagelift_transport::nixl::Agent::plugins(&library).unwrap();
+    assert!(plugins.iter().any(|plugin| plugin == "UCX"), "{plugins:?}");
+}
