@@ -6,6 +6,7 @@ mod cuda_std;
 mod manifests;
 mod nixl;
 mod package;
+mod python;
 
 use anyhow::Result;
 
@@ -57,5 +58,10 @@ pub const STEPS: &[Step] = &[
         run: manifests::run,
     },
     Step { name: "nixl", about: "two processes read from each other over NIXL", run: nixl::run },
+    Step {
+        name: "python",
+        about: "the wheel, in a clean environment, passes the tests of the Python package",
+        run: python::run,
+    },
     Step { name: "package", about: "every crate that is meant to be published packages", run: package::run },
 ];

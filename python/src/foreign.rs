@@ -1,0 +1,113 @@
+//! Where Python's word is taken for memory, streams and graphs.
+//!
+//! The only unsafe code of this crate. Rust cannot see what an interpreter does with a tensor; what the package's
+//! documentation asks of its callers is what is promised here. Everything that can be checked was checked before: a tensor is
+//! contiguous, writable, and on the device that is asked for ([`crate::tensor`], [`crate::memory`]).
+#![allow(unsafe_code, reason = "adopting what others made is a promise that the compiler cannot check")]
+
+use std::sync::Arc;
+
+use pagelift::Error;
+use pagelift::backends::{Backend, Buffer, Cpu, Cuda, HostPool, HostPoolSpec, Launchable};
+use pagelift::error::MemoryError;
+use pagelift::geometry::Memory;
+use pagelift::launcher::Launcher;
+use pagelift::memory::Registry;
+use pagelift::runner::Runner;
+
+use crate::backend::{Engine, on};
+use crate::tensor::Tensor;
+
+/// Takes a tensor's memory in, where it lies. The registry keeps the tensor until the buffer is gone.
+pub fn adopt(engine: &Engine, place: Memory, tensor: &Tensor) -> Result<Buffer, Error> {
+    let bytes = usize::try_from(tensor.bytes).map_err(|_| too_large(tensor))?;
+    let start = || host_address(tensor);
+    match (engine, place) {
+        (Engine::Cpu(_), _) => {
+            // SAFETY: (1) the tensor is kept while the buffer lives, and has so many bytes, which are initialised as far as
+            // copies are concerned: what a pool holds is bytes to everybody. (2) The package asks its callers to leave what a
+            // launch reads and writes alone until it is done, as they must with any call of NumPy or PyTorch that runs beside
+            // them; no Rust reference is made of the bytes, for this package lends none.
+            unsafe { Buffer::adopt(start()?, bytes) }.ok_or_else(|| MemoryError::Null.into())
+        }
+        (Engine::Cuda(gpu), Memory::Host) => {
+            // SAFETY: (1) as above. (2) Who registered it before (PyTorch's pinned memory) unregisters it when it is freed, and
+            // the tensor is kept.
+            unsafe { gpu.register(start()?, bytes) }
+        }
+        (Engine::Cuda(gpu), Memory::Device) => {
+            // SAFETY: (1) the tensor is on this GPU, in the primary context, which PyTorch and the runtime use, and is kept while
+            // the buffer lives. (2) As above, in the order of streams.
+            Ok(unsafe { gpu.adopt(tensor.address, bytes) })
+        }
+    }
+}
+
+/// Registers a tensor as a host pool, chunk by chunk. The registry keeps the tensor as long as the pool.
+pub fn register(engine: &Engine, spec: &HostPoolSpec, tensor: &Tensor) -> Result<HostPool, Error> {
+    let start = host_address(tensor)?;
+    // SAFETY: (1, 2, 3) as for `adopt`; that the tensor has all blocks was checked.
+    unsafe { on!(engine, backend => HostPool::register(backend, spec, start, |_| ())) }
+}
+
+/// Where the host finds a tensor's first byte.
+fn host_address(tensor: &Tensor) -> Result<*mut u8, Error> {
+    let address = usize::try_from(tensor.address).map_err(|_| too_large(tensor))?;
+    Ok(std::ptr::with_exposed_provenance_mut(address))
+}
+
+fn too_large(tensor: &Tensor) -> Error {
+    MemoryError::OutOfMemory { bytes: tensor.bytes, place: "host" }.into()
+}
+
+/// Backends whose streams Python may name by a number.
+pub trait Streams: Backend {
+    /// The stream of that handle; `None` where the backend has no streams.
+    fn stream_of(&self, handle: u64) -> Result<Option<Self::Stream>, Error>;
+}
+
+impl Streams for Arc<Cpu> {
+    fn stream_of(&self, _handle: u64) -> Result<Option<()>, Error> {
+        Ok(None)
+    }
+}
+
+impl Streams for Arc<Cuda> {
+    fn stream_of(&self, handle: u64) -> Result<Option<Self::Stream>, Error> {
+        // SAFETY: (1) the package asks for a handle of this GPU's primary context, such as
+        // `torch.cuda.current_stream().cuda_stream`, whose stream outlives the launchers and registries that use it; an object
+        // that stands for one is kept, and PyTorch destroys none of its own. (2) The package asks for that too.
+        Ok(Some(unsafe { self.adopt_stream(handle) }?))
+    }
+}
+
+/// Records a launch into the graph that the launcher's stream is being captured into.
+pub fn record<B: Backend, P: Launchable>(
+    launcher: &mut Launcher<B, P>,
+    memory: &mut Registry,
+) -> Result<(), Error> {
+    // SAFETY: (1) a launcher that was recorded, its registry and all that is registered there are kept until its user closes
+    // it, which the package asks to do after the last replay, and for ever where nobody does. (2, 3) The package asks for
+    // replays in the order of the launcher's stream, and to leave alone what they touch.
+    unsafe { launcher.record(memory) }
+}
+
+/// The stream of a handle, or the backend's own; `None` where the backend has no streams.
+pub fn stream_or_own<B: Streams>(backend: &B, handle: Option<u64>) -> Result<Option<B::Stream>, Error> {
+    match handle {
+        Some(handle) => backend.stream_of(handle),
+        None => Ok(Some(backend.stream())),
+    }
+}
+
+/// Records what a runner launches before a forward.
+pub fn record_before_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+    // SAFETY: as for `record`.
+    unsafe { runner.record_before_forward(memory) }
+}
+
+/// Records what a runner launches after a forward.
+pub fn record_after_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+    // SAFETY: as for `record`.
+    unsafe { runner.record_after_forward(memory) }
+}

@@ -1,0 +1,132 @@
+//! What launches use until it is closed, and for ever where a graph may have it.
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pagelift::Error;
+use pagelift::error::BackendError;
+use pagelift::memory::Registry as RustRegistry;
+use pyo3::prelude::*;
+
+use crate::error::{LaunchError, OrRaise};
+use crate::locks::{read, replaying, without_interpreter, write};
+use crate::memory::Shared;
+
+/// A launcher, or several, with the registry that they were bound to.
+pub struct Held<T: Send + Sync> {
+    value: RwLock<Option<T>>,
+    memory: Arc<Shared>,
+    recorded: AtomicBool,
+}
+
+impl<T: Send + Sync> Held<T> {
+    /// One that was bound to a registry.
+    pub fn new(value: T, memory: &Arc<Shared>) -> Self {
+        Self { value: RwLock::new(Some(value)), memory: Arc::clone(memory), recorded: AtomicBool::new(false) }
+    }
+
+    /// The registry.
+    pub fn memory(&self) -> &Shared {
+        &self.memory
+    }
+
+    /// Looks at it, beside others who do, with the interpreter.
+    pub fn look<R>(&self, py: Python<'_>, look: impl FnOnce(&T) -> R) -> PyResult<R> {
+        read(py, &self.value)?.as_ref().map(look).ok_or_else(|| closed(py))
+    }
+
+    /// Waits for something of it, beside others who look at it, without the interpreter.
+    pub fn wait<R: Send>(&self, py: Python<'_>, wait: impl FnOnce(&T) -> R + Send) -> PyResult<R> {
+        let value = read(py, &self.value)?;
+        let value = value.as_ref().ok_or_else(|| closed(py))?;
+        Ok(py.detach(|| wait(value)))
+    }
+
+    /// Changes it, with the interpreter.
+    pub fn change<R>(&self, py: Python<'_>, change: impl FnOnce(&mut T) -> PyResult<R>) -> PyResult<R> {
+        change(write(py, &self.value)?.as_mut().ok_or_else(|| closed(py))?)
+    }
+
+    /// Stages something, while nobody launches. That is short: the interpreter stays.
+    pub fn stage<R>(
+        &self,
+        py: Python<'_>,
+        stage: impl FnOnce(&mut T, &RustRegistry) -> PyResult<R>,
+    ) -> PyResult<R> {
+        self.change(py, |value| stage(value, &*read(py, &self.memory.memory)?))
+    }
+
+    /// Launches something, without the interpreter.
+    pub fn launch(
+        &self,
+        py: Python<'_>,
+        launch: impl FnOnce(&mut T, &mut RustRegistry) -> Result<(), Error> + Send,
+    ) -> PyResult<()> {
+        self.change(py, |value| {
+            let mut memory = write(py, &self.memory.memory)?;
+            let memory = &mut *memory;
+            py.detach(|| launch(value, memory)).or_raise()
+        })
+    }
+
+    /// Records something into a graph, which has it from then on.
+    pub fn record(
+        &self,
+        py: Python<'_>,
+        record: impl FnOnce(&mut T, &mut RustRegistry) -> Result<(), Error> + Send,
+    ) -> PyResult<()> {
+        self.launch(py, |value, memory| {
+            let recorded = record(value, memory);
+            // Whatever else went wrong: the graph may have it.
+            let none = matches!(recorded, Err(Error::Backend(BackendError::NotCapturing)));
+            if !none && !self.recorded.swap(true, Ordering::Relaxed) {
+                self.memory.recorded.fetch_add(1, Ordering::Relaxed);
+            }
+            recorded
+        })
+    }
+
+    /// Lets a function of Python's replay a graph that has it.
+    pub fn replay(
+        &self,
+        py: Python<'_>,
+        replay: impl FnOnce(&mut T, &mut RustRegistry) -> PyResult<()>,
+    ) -> PyResult<()> {
+        self.change(py, |value| {
+            let mut memory = write(py, &self.memory.memory)?;
+            replaying(|| replay(value, &mut memory))
+        })
+    }
+
+    /// Lets it go, once what it has launched is done. Later calls are errors.
+    pub fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let value = write(py, &self.value)?.take();
+        if value.is_some() && self.recorded.load(Ordering::Relaxed) {
+            self.memory.recorded.fetch_sub(1, Ordering::Relaxed);
+        }
+        py.detach(|| drop(value));
+        Ok(())
+    }
+}
+
+impl<T: Send + Sync> Drop for Held<T> {
+    fn drop(&mut self) {
+        let value = self.value.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        match value {
+            // Graphs may be replayed still: tables, registry and tensors stay for ever.
+            Some(value) if self.recorded.load(Ordering::Relaxed) => {
+                mem::forget(value);
+                mem::forget(Arc::clone(&self.memory));
+            }
+            Some(value) => without_interpreter(|| drop(value)),
+            None => {}
+        }
+    }
+}
+
+fn closed(py: Python<'_>) -> PyErr {
+    let error = LaunchError::new_err("it was closed; bind another");
+    let _ = error.value(py).setattr("kind", "Closed");
+    error
+}

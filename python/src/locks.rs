@@ -1,0 +1,79 @@
+//! Locks that threads of Python wait for without the interpreter.
+//!
+//! Every object may be used by any thread: calls on one object take turns. Whoever has a lock may wait for the interpreter
+//! with it, so nobody waits for a lock with the interpreter. Locks are taken in the order plan, reservations, launcher,
+//! registry.
+
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use pyo3::prelude::*;
+use pyo3::sync::{MutexExt, RwLockExt};
+
+use crate::error::LaunchError;
+
+/// Locks. What a panic left behind is whole: calls of pagelift that fail change nothing.
+pub fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+    mutex.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Locks for reading.
+///
+/// # Errors
+/// Inside of a replay, which has the lock.
+pub fn read<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockReadGuard<'a, T>> {
+    refuse_inside_replay(py)?;
+    Ok(lock.read_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Locks for writing.
+///
+/// # Errors
+/// As [`read`].
+pub fn write<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockWriteGuard<'a, T>> {
+    refuse_inside_replay(py)?;
+    Ok(lock.write_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+}
+
+thread_local! {
+    /// Whether this thread is in a function of Python's that replays a graph, with locks.
+    static REPLAYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Calls a function of Python's with locks: what needs them too is refused inside of it, and does not wait for ever.
+pub fn replaying<T>(replay: impl FnOnce() -> T) -> T {
+    struct Ended;
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            REPLAYS.set(false);
+        }
+    }
+    REPLAYS.set(true);
+    let _ended = Ended;
+    replay()
+}
+
+fn refuse_inside_replay(py: Python<'_>) -> PyResult<()> {
+    if !REPLAYS.get() {
+        return Ok(());
+    }
+    let error = LaunchError::new_err(
+        "a function that is given to `replay` only replays; call this before or after it",
+    );
+    error.value(py).setattr("kind", "InsideReplay")?;
+    Err(error)
+}
+
+/// Does something that may wait for a GPU, without the interpreter where this thread has it: a drop does not know.
+pub fn without_interpreter(work: impl FnOnce() + Send) {
+    let mut work = Some(work);
+    Python::try_attach(|py| {
+        if let Some(work) = work.take() {
+            py.detach(work);
+        }
+    });
+    // The interpreter is going down.
+    if let Some(work) = work {
+        work();
+    }
+}

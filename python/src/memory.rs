@@ -1,0 +1,325 @@
+//! The memory that kernels may touch, and the tensors that it belongs to.
+
+use std::collections::HashMap;
+use std::mem;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use pagelift::backends::HostPoolSpec;
+use pagelift::geometry::{self, Memory};
+use pagelift::memory;
+use pagelift::memory::RegionId;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::backend::{Backend, Engine, on};
+use crate::error::{OrRaise, RegistryError, bad_tensor};
+use crate::foreign;
+use crate::locks::{lock, read, without_interpreter, write};
+use crate::tensor::{Device, Tensor, keeper};
+use crate::words::Word;
+
+/// A registry and what it keeps, as launchers share it.
+pub struct Shared {
+    pub memory: RwLock<memory::Registry>,
+    /// The registered regions, each with the tensor that keeps its memory where it is.
+    owners: Mutex<HashMap<RegionId, Option<Py<PyAny>>>>,
+    /// Streams of Python's that launches are on: a registry waits for them before it lets memory go.
+    streams: Mutex<HashMap<u64, Py<PyAny>>>,
+    /// Launchers that were recorded into graphs and not closed. Changed with the registry locked.
+    pub recorded: AtomicU32,
+}
+
+impl Shared {
+    /// Keeps a stream, where an object stands for it.
+    pub fn keep_stream(&self, handle: u64, stream: &Bound<'_, PyAny>) {
+        let before = lock(stream.py(), &self.streams).insert(handle, stream.clone().unbind());
+        drop(before);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let memory = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let owners = self.owners.get_mut().unwrap_or_else(PoisonError::into_inner);
+        without_interpreter(|| {
+            for (id, owner) in owners.drain() {
+                // A launch may still use what cannot be released: then its owner is never freed.
+                if memory.release(id).is_err() {
+                    mem::forget(owner);
+                }
+            }
+        });
+    }
+}
+
+/// One registered range of memory. `int(region)` is its address.
+#[pyclass(frozen, from_py_object, module = "pagelift")]
+#[derive(Clone)]
+pub struct Region {
+    /// Where kernels reach its first byte.
+    #[pyo3(get)]
+    pub address: u64,
+    /// Its size.
+    #[pyo3(get)]
+    pub bytes: u64,
+    /// `"host"` or `"device"`.
+    #[pyo3(get)]
+    place: &'static str,
+    /// The dtype of the tensor that was adopted, as `"int64"`; `None` for memory of the registry's own.
+    #[pyo3(get)]
+    pub dtype: Option<String>,
+    /// The items of the tensor that was adopted; `None` for memory of the registry's own.
+    #[pyo3(get)]
+    pub items: Option<u64>,
+    id: RegionId,
+}
+
+#[pymethods]
+impl Region {
+    fn __int__(&self) -> u64 {
+        self.address
+    }
+
+    fn __repr__(&self) -> String {
+        let Self { address, bytes, place, .. } = self;
+        let dtype = self.dtype.as_ref().map(|dtype| format!(", {dtype}")).unwrap_or_default();
+        format!("Region({address:#x}, {bytes} B, {place}{dtype})")
+    }
+}
+
+impl Region {
+    /// As a geometry wants it.
+    pub fn region(&self) -> geometry::Region {
+        geometry::Region::new(self.address, self.bytes)
+    }
+}
+
+/// A region, or the address of something inside one.
+#[derive(FromPyObject)]
+pub enum Address {
+    /// A region's first byte.
+    Region(Region),
+    /// A number.
+    Number(u64),
+}
+
+impl Address {
+    /// The address.
+    pub fn get(&self) -> u64 {
+        match self {
+            Self::Region(region) => region.address,
+            Self::Number(address) => *address,
+        }
+    }
+}
+
+/// A host pool whose memory was registered chunk by chunk.
+#[pyclass(frozen, get_all, module = "pagelift")]
+pub struct HostPool {
+    /// Its blocks.
+    blocks: u32,
+    /// Blocks of an extent; the last may have fewer.
+    blocks_per_extent: u32,
+    /// A region for each extent.
+    regions: Vec<Region>,
+}
+
+#[pymethods]
+impl HostPool {
+    fn __repr__(&self) -> String {
+        format!("HostPool({} blocks in {} extents)", self.blocks, self.regions.len())
+    }
+}
+
+/// Knows every region of memory that kernels may touch, and keeps the tensors that these belong to.
+///
+/// Memory is registered before anything is bound to it. While a launch that reads or writes a region may run, leave the bytes
+/// that it touches alone, as with any call of NumPy or PyTorch that runs beside yours; do not resize a tensor's storage.
+#[pyclass(frozen, module = "pagelift")]
+pub struct Registry(pub Arc<Shared>);
+
+#[pymethods]
+impl Registry {
+    #[new]
+    fn new() -> Self {
+        let memory = RwLock::new(memory::Registry::new());
+        let (owners, streams) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(Shared { memory, owners, streams, recorded: AtomicU32::new(0) }))
+    }
+
+    /// Takes in a tensor's memory, where it lies, and keeps the tensor until the region is released.
+    ///
+    /// `place` is `"host"` or `"device"`: on a `Cuda` backend a host tensor, which is pinned and mapped here unless it is already,
+    /// or one of that GPU; on the `Cpu` backend both are the host's. `tensor` is a PyTorch tensor, an array with
+    /// `__cuda_array_interface__`, or a NumPy array: contiguous, writable, of any shape and dtype, not empty.
+    ///
+    /// Raises `TensorError` for a tensor that cannot serve, `RegistryError` where it shares bytes with a region that is here, and
+    /// what the driver says.
+    fn adopt(&self, backend: &Backend, place: Word<Memory>, tensor: &Bound<'_, PyAny>) -> PyResult<Region> {
+        let (py, place) = (tensor.py(), place.0);
+        let (engine, found) = (&backend.0, Tensor::of(tensor)?);
+        check_device(py, engine, place, &found)?;
+        let owner = keeper(tensor)?;
+        let mut memory = write(py, &self.0.memory)?;
+        let own = &mut *memory;
+        let adopted = py.detach(|| own.adopt(place, foreign::adopt(engine, place, &found)?));
+        let (items, dtype) = (found.items(), found.dtype);
+        self.keep(py, &memory, adopted.or_raise()?, place, Some((dtype, items)), Some(owner))
+    }
+
+    /// Allocates `bytes` zeroed bytes, page-aligned: pinned and mapped memory of the host, or memory of the device.
+    ///
+    /// Raises `RegistryError` where there is no room for it.
+    fn allocate(
+        &self,
+        py: Python<'_>,
+        backend: &Backend,
+        place: Word<Memory>,
+        bytes: u64,
+    ) -> PyResult<Region> {
+        let place = place.0;
+        let mut memory = write(py, &self.0.memory)?;
+        let own = &mut *memory;
+        let allocated = py.detach(|| on!(&backend.0, backend => own.allocate(backend, place, bytes)));
+        self.keep(py, &memory, allocated.or_raise()?, place, None, None)
+    }
+
+    /// Takes in a host tensor as a pool of `blocks` blocks of `block_bytes` bytes, all layers of a block together, registered in
+    /// chunks of at most `chunk_bytes` bytes by several threads: for pools of many gigabytes.
+    ///
+    /// A chunk never cuts a block. A geometry has an extent for each: give `GeometryBuilder.pool` the pool's `blocks`, `regions`
+    /// and `blocks_per_extent`, and `SideSpec.packed` its `regions`. Raises `RegistryError` where chunks of that size would cut
+    /// blocks or pages of memory, or a chunk is registered in part already; then nothing stays registered.
+    #[pyo3(signature = (backend, tensor, *, blocks, block_bytes, chunk_bytes=HostPoolSpec::CHUNK_BYTES))]
+    fn adopt_pool(
+        &self,
+        backend: &Backend,
+        tensor: &Bound<'_, PyAny>,
+        blocks: u32,
+        block_bytes: u64,
+        chunk_bytes: u64,
+    ) -> PyResult<HostPool> {
+        let py = tensor.py();
+        let (engine, found) = (&backend.0, Tensor::of(tensor)?);
+        check_device(py, engine, Memory::Host, &found)?;
+        if u64::from(blocks).saturating_mul(block_bytes) > found.bytes {
+            let text = format!(
+                "{blocks} blocks of {block_bytes} bytes do not fit a tensor of {} bytes",
+                found.bytes
+            );
+            return Err(bad_tensor(py, "TooSmall", text));
+        }
+        let owner = keeper(tensor)?;
+        let spec = HostPoolSpec::new(blocks, block_bytes).chunks_of(chunk_bytes);
+        let pool = py.detach(|| foreign::register(engine, &spec, &found)).or_raise()?;
+        let blocks_per_extent = pool.blocks_per_extent();
+        let mut memory = write(py, &self.0.memory)?;
+        let own = &mut *memory;
+        let ids = py.detach(|| own.adopt_pool(pool)).or_raise()?;
+        let region = |id| self.keep(py, &memory, id, Memory::Host, None, Some(owner.clone_ref(py)));
+        let regions = ids.into_iter().map(region).collect::<PyResult<Vec<_>>>()?;
+        Ok(HostPool { blocks, blocks_per_extent, regions })
+    }
+
+    /// Releases a region once no launch uses it any more: this waits. Launchers that need it refuse work from then on.
+    ///
+    /// Raises `RegistryError` where it was released before, or a launcher that was recorded into a graph is not closed yet:
+    /// graphs may be replayed without pagelift's knowledge.
+    fn release(&self, py: Python<'_>, region: &Region) -> PyResult<()> {
+        let owner = {
+            let mut memory = write(py, &self.0.memory)?;
+            let recorded = self.0.recorded.load(Ordering::Relaxed);
+            if recorded > 0 {
+                let text = format!(
+                    "{recorded} launchers were recorded into graphs and may use it; close them first"
+                );
+                let error = RegistryError::new_err(text);
+                error.value(py).setattr("kind", "Recorded")?;
+                return Err(error);
+            }
+            let own = &mut *memory;
+            py.detach(|| own.release(region.id)).or_raise()?;
+            lock(py, &self.0.owners).remove(&region.id)
+        };
+        // What it runs in Python may use the registry.
+        drop(owner);
+        Ok(())
+    }
+
+    /// A copy of `length` bytes from offset `at` of a region on, once no launch that this registry knows of touches it.
+    ///
+    /// Raises `RegistryError` where the region was released, or has no such bytes.
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        region: &Region,
+        at: u64,
+        length: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let memory = read(py, &self.0.memory)?;
+        if at.checked_add(length).is_none_or(|end| end > region.bytes) {
+            let bytes = region.bytes;
+            return Err(pagelift::error::MemoryError::Outside { at, length, bytes }).or_raise();
+        }
+        let memory = &*memory;
+        let bytes = py.detach(|| {
+            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+            memory.read(region.id, at, &mut bytes).map(|()| bytes)
+        });
+        Ok(PyBytes::new(py, &bytes.or_raise()?))
+    }
+
+    /// Copies `data` to offset `at` of a region, once no launch that this registry knows of touches it.
+    ///
+    /// Raises `RegistryError` where the region was released, or has no such bytes.
+    fn write(&self, py: Python<'_>, region: &Region, at: u64, data: &[u8]) -> PyResult<()> {
+        let mut memory = write(py, &self.0.memory)?;
+        let own = &mut *memory;
+        py.detach(|| own.write(region.id, at, data)).or_raise()
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        lock(py, &self.0.owners).len()
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("Registry({} regions)", self.__len__(py))
+    }
+}
+
+impl Registry {
+    /// Keeps what a region belongs to.
+    fn keep(
+        &self,
+        py: Python<'_>,
+        memory: &memory::Registry,
+        id: RegionId,
+        place: Memory,
+        tensor: Option<(String, u64)>,
+        owner: Option<Py<PyAny>>,
+    ) -> PyResult<Region> {
+        let region = memory.region(id).ok_or(pagelift::error::MemoryError::Released).or_raise()?;
+        lock(py, &self.0.owners).insert(id, owner);
+        let (dtype, items) = tensor.unzip();
+        Ok(Region { address: region.address(), bytes: region.bytes(), place: place.name(), dtype, items, id })
+    }
+}
+
+/// Refuses a tensor that does not lie where it is asked for.
+fn check_device(py: Python<'_>, engine: &Engine, place: Memory, tensor: &Tensor) -> PyResult<()> {
+    let (expected, fits) = match (engine.gpu(), place) {
+        (Some(gpu), Memory::Device) => {
+            let fits = matches!(tensor.device, Device::Gpu(found) if found.is_none_or(|found| found == gpu));
+            (Device::Gpu(Some(gpu)), fits)
+        }
+        _ => (Device::Host, tensor.device == Device::Host),
+    };
+    if fits {
+        return Ok(());
+    }
+    let (backend, place, found) = (engine.name(), place.name(), tensor.device);
+    let text =
+        format!("{place} memory of the backend `{backend}` is {expected}'s; found a tensor on {found}");
+    Err(bad_tensor(py, "WrongDevice", text))
+}

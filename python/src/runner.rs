@@ -1,0 +1,420 @@
+//! One rank's part of an engine: it does what the scheduler orders, and says what became of it.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use pagelift::Error;
+use pagelift::backends::Backend as Runs;
+use pagelift::geometry::HasRows;
+use pagelift::id::{HostBlockId, PageId};
+use pagelift::launcher;
+use pagelift::lifecycle::{Event, GroupFrames as RustFrames, Lane, Order, Rank, StepOptions, StepPlans};
+use pagelift::memory::Registry as RustRegistry;
+use pagelift::plan::{MirrorPlan, PlanCapacity, RowCapacity, TailRows};
+use pagelift::quantity::Bytes;
+use pagelift::runner::{self, RunnerOptions};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+
+use crate::backend::{Backend, Engine};
+use crate::error::{OrRaise, raised};
+use crate::foreign::{self, Streams};
+use crate::geometry::Geometry;
+use crate::held::Held;
+use crate::keys::{ByKind, GroupKey};
+use crate::lifecycle::{parsed, told};
+use crate::locks::read;
+use crate::memory::Registry;
+use crate::rows::RowBinding;
+use crate::stream::{handle_of, no_streams};
+use crate::ticket::Counters;
+use crate::words::{Numbers, Word};
+
+/// Which blocks and pages of a group a lifecycle's numbers stand for: entry `n` of a list is the group's for number `n`.
+///
+/// A group that lifts its tail has `blocks` by the lifecycle's blocks and `pages` by its pages. One that has all of its pages on the
+/// device has `each` pages for each slot of a request, by position. A ring has both by the slots of requests, a state its pages by the
+/// slots of requests. Lists are sequences of integers or one-dimensional integer arrays on the host.
+#[pyclass(frozen, from_py_object, module = "pagelift")]
+#[derive(Clone)]
+pub struct GroupFrames(RustFrames);
+
+#[pymethods]
+impl GroupFrames {
+    #[new]
+    #[pyo3(signature = (group, blocks, pages, *, each=None))]
+    fn new(group: &GroupKey, blocks: Numbers, pages: Numbers, each: Option<u32>) -> PyResult<Self> {
+        let (blocks, pages): (Vec<HostBlockId>, Vec<PageId>) = (blocks.blocks(), pages.pages());
+        Ok(Self(match (group.key, each) {
+            (ByKind::Paged(group), None) => RustFrames::Paged { group, blocks, pages },
+            (ByKind::Paged(group), Some(each)) => RustFrames::Whole { group, blocks, pages, each },
+            (ByKind::Ring(group), None) => RustFrames::Ring { group, blocks, pages },
+            (ByKind::State(group), None) => RustFrames::State { group, blocks, pages },
+            (ByKind::Ring(_) | ByKind::State(_), Some(_)) => {
+                return Err(PyTypeError::new_err("`each` is for paged groups that are whole on the device"));
+            }
+        }))
+    }
+
+    fn __repr__(&self) -> String {
+        let (kind, blocks, pages) = match &self.0 {
+            RustFrames::Paged { blocks, pages, .. } => ("paged", blocks, pages),
+            RustFrames::Whole { blocks, pages, .. } => ("whole", blocks, pages),
+            RustFrames::Ring { blocks, pages, .. } => ("ring", blocks, pages),
+            RustFrames::State { blocks, pages, .. } => ("state", blocks, pages),
+        };
+        format!("GroupFrames({kind}, {} blocks, {} pages)", blocks.len(), pages.len())
+    }
+}
+
+/// What a step's plans have in them.
+#[pyclass(frozen, get_all, module = "pagelift")]
+pub struct Staged {
+    /// Requests that are lifted.
+    lifts: usize,
+    /// States and pages that are written back.
+    write_backs: usize,
+    /// Requests whose step is mirrored.
+    mirrors: usize,
+    /// Why some of it could not be planned or staged, an exception, or `None`. The rank answers that it has failed, and the step goes
+    /// on without.
+    failed: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Staged {
+    fn __repr__(&self) -> String {
+        let Self { lifts, write_backs, mirrors, failed } = self;
+        let failed = if failed.is_some() { ", failed in part" } else { "" };
+        format!("Staged(lifts={lifts}, write_backs={write_backs}, mirrors={mirrors}{failed})")
+    }
+}
+
+/// A runner of some backend.
+trait Steps: Send + Sync {
+    fn hear(&mut self, order: Order) -> Result<(), Error>;
+    fn stage(&mut self, memory: &RustRegistry, lift_bytes: Bytes) -> Result<runner::Staged, Error>;
+    fn before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
+    fn after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
+    fn record_before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
+    fn record_after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
+    fn replay(&mut self, memory: &mut RustRegistry, replay: &mut dyn FnMut() -> PyResult<()>)
+    -> PyResult<()>;
+    fn poll(&mut self) -> Vec<Event<'static>>;
+    fn wait(&self) -> Result<(), Error>;
+    fn is_idle(&self) -> bool;
+    fn is_lost(&self) -> bool;
+    fn mirror_plan(&mut self) -> &mut MirrorPlan;
+    fn counters(&self, lane: Lane) -> launcher::Counters;
+    /// Whether the backend has such a stream.
+    fn set_stream(&mut self, handle: Option<u64>) -> Result<bool, Error>;
+}
+
+/// Why a graph was not replayed.
+struct Unplayed(PyErr);
+
+impl From<Error> for Unplayed {
+    fn from(error: Error) -> Self {
+        Self(raised(error))
+    }
+}
+
+/// A runner, and its backend.
+struct OnBackend<B: Runs> {
+    runner: runner::Runner<B>,
+    backend: B,
+}
+
+impl<B> Steps for OnBackend<B>
+where
+    B: Streams + Send + Sync,
+    B::Stream: Send + Sync,
+{
+    fn hear(&mut self, order: Order) -> Result<(), Error> {
+        self.runner.hear(order)
+    }
+
+    fn stage(&mut self, memory: &RustRegistry, lift_bytes: Bytes) -> Result<runner::Staged, Error> {
+        self.runner.stage(memory, lift_bytes)
+    }
+
+    fn before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
+        self.runner.before_forward(memory)
+    }
+
+    fn after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
+        self.runner.after_forward(memory)
+    }
+
+    fn record_before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
+        foreign::record_before_forward(&mut self.runner, memory)
+    }
+
+    fn record_after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
+        foreign::record_after_forward(&mut self.runner, memory)
+    }
+
+    fn replay(
+        &mut self,
+        memory: &mut RustRegistry,
+        replay: &mut dyn FnMut() -> PyResult<()>,
+    ) -> PyResult<()> {
+        self.runner.replay(memory, || replay().map_err(Unplayed)).map_err(|error| error.0)
+    }
+
+    fn poll(&mut self) -> Vec<Event<'static>> {
+        let mut events = Vec::new();
+        self.runner.poll(|event| events.push(event));
+        events
+    }
+
+    fn wait(&self) -> Result<(), Error> {
+        self.runner.wait()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.runner.is_idle()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.runner.is_lost()
+    }
+
+    fn mirror_plan(&mut self) -> &mut MirrorPlan {
+        self.runner.mirror_plan()
+    }
+
+    fn counters(&self, lane: Lane) -> launcher::Counters {
+        self.runner.counters(lane)
+    }
+
+    fn set_stream(&mut self, handle: Option<u64>) -> Result<bool, Error> {
+        let Some(stream) = foreign::stream_or_own(&self.backend, handle)? else { return Ok(false) };
+        self.runner.set_stream(&stream).map(|()| true)
+    }
+}
+
+/// One rank's steps: what they lift, mirror and write back, by one launch each.
+///
+/// In each step the rank hears its orders, stages its plans, and launches them around its forward, or replays the graph that they were
+/// recorded into. It polls when it likes, and its events go to the scheduler's `Lifecycle`. None of it waits for a launch.
+#[pyclass(frozen, module = "pagelift")]
+pub struct Runner(Held<Box<dyn Steps>>);
+
+#[pymethods]
+impl Runner {
+    /// Binds a launcher for each of a rank's plans.
+    ///
+    /// `frames` say for each group which blocks and pages the lifecycle's numbers stand for. `rank` is the rank, `requests` and
+    /// `block_tokens` are the lifecycle's; `writes` says whether this rank writes host blocks. `mode` is which rows of a partly filled
+    /// page are lifted. `jobs`, `list_entries`, `bindings` and `changes` are the room of the plans, `slots` (1 to 64) how many steps the
+    /// host may be ahead, and the three `workers` the most multiprocessors of each kind of launch. `stream` is as `set_stream` takes it.
+    ///
+    /// Raises `PlanError` where a group that is lifted has no frames or others than it needs, and as `Launcher.bind` does.
+    #[staticmethod]
+    #[pyo3(signature = (
+        backend, memory, geometry, frames, *, rank=0, requests, block_tokens, writes=true, mode=Word(TailRows::Whole), jobs=384,
+        list_entries=8192, bindings=16, changes=1024, slots=4, lift_workers=None, write_back_workers=None, mirror_workers=None,
+        stream=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn bind(
+        py: Python<'_>,
+        backend: &Backend,
+        memory: &Registry,
+        geometry: &Geometry,
+        frames: Vec<GroupFrames>,
+        rank: u8,
+        requests: u32,
+        block_tokens: u32,
+        writes: bool,
+        mode: Word<TailRows>,
+        jobs: u32,
+        list_entries: u32,
+        bindings: u32,
+        changes: u32,
+        slots: u32,
+        lift_workers: Option<NonZeroU32>,
+        write_back_workers: Option<NonZeroU32>,
+        mirror_workers: Option<NonZeroU32>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let handle = stream.map(handle_of).transpose()?;
+        let frames = frames.into_iter().map(|frames| frames.0).collect();
+        let step = StepOptions {
+            requests,
+            block_tokens,
+            pages: PlanCapacity { jobs, list_entries },
+            rows: RowCapacity { jobs: bindings, changes },
+            mode: mode.0,
+            writes,
+        };
+        let plans = StepPlans::new(Rank::new(rank), Arc::clone(&geometry.0), frames, step).or_raise()?;
+        let options = RunnerOptions { slots, lift_workers, write_back_workers, mirror_workers };
+        let registry = read(py, &memory.0.memory)?;
+        let (registry, engine) = (&*registry, &backend.0);
+        // It copies tables to a GPU, and waits for that.
+        let steps = py.detach(|| match engine {
+            Engine::Cpu(cpu) => bind(cpu, registry, plans, options),
+            Engine::Cuda(gpu) => bind(gpu, registry, plans, options),
+        });
+        let mut steps = steps.or_raise()?;
+        switch(&mut *steps, handle)?;
+        if let Some((handle, stream)) = handle.zip(stream) {
+            memory.0.keep_stream(handle, stream);
+        }
+        Ok(Self(Held::new(steps, &memory.0)))
+    }
+
+    /// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device: `MirrorPlan.bind` of the
+    /// runner's own plan. Raises as that does.
+    fn bind_rows(&self, py: Python<'_>, group: &GroupKey, binding: &RowBinding) -> PyResult<()> {
+        self.0.change(py, |steps| match group.key {
+            ByKind::Paged(group) => bind_rows(&mut **steps, group, binding),
+            ByKind::Ring(group) => bind_rows(&mut **steps, group, binding),
+            ByKind::State(_) => Err(PyTypeError::new_err("a state has no rows: it is checkpointed whole")),
+        })
+    }
+
+    /// Forgets all bindings of rows.
+    fn clear_bindings(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.change(py, |steps| {
+            steps.mirror_plan().clear_bindings();
+            Ok(())
+        })
+    }
+
+    /// Takes an order, a dictionary of `Lifecycle.orders`. Orders come in the scheduler's order; those that came before a step begins are
+    /// carried out before its forward.
+    ///
+    /// Raises `ValueError` for what is no order, `PlanError` where a page cannot be mapped or unmapped: the rank is lost then.
+    fn hear(&self, order: &Bound<'_, PyAny>) -> PyResult<()> {
+        let heard: Order = parsed("an order", order)?;
+        self.0.change(order.py(), |steps| steps.hear(heard).or_raise())
+    }
+
+    /// Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any waits; `None`
+    /// is all), and mirrors. A step in which nothing is computed is staged too, until `is_idle`.
+    ///
+    /// Raises `RingFullError` and `CaptureError` where some of it can only be staged later: no forward of this step may run before a call
+    /// succeeds. Raises `LaunchError` where the rank is lost.
+    #[pyo3(signature = (lift_bytes=None))]
+    fn stage(&self, py: Python<'_>, lift_bytes: Option<u64>) -> PyResult<Staged> {
+        let bytes = Bytes::new(lift_bytes.unwrap_or(u64::MAX));
+        let staged = self.0.stage(py, |steps, memory| steps.stage(memory, bytes).or_raise())?;
+        let runner::Staged { lifts, write_backs, mirrors, failed } = staged;
+        let failed = failed.map(|error| raised(error).into_value(py).into_any());
+        Ok(Staged { lifts, write_backs, mirrors, failed })
+    }
+
+    /// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
+    ///
+    /// Raises what the launches do. What was to be launched has failed then, and the rank answers so; the step may go on.
+    fn before_forward(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.launch(py, |steps, memory| steps.before_forward(memory))
+    }
+
+    /// Launches what comes after a forward: its mirror. Raises what the launch does; what the step wrote is then written back by a later
+    /// one.
+    fn after_forward(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.launch(py, |steps, memory| steps.after_forward(memory))
+    }
+
+    /// Records what comes before a forward into the graph that the stream is being captured into. A step then is `stage` and `replay`.
+    /// What `Launcher.record` asks for, this asks for too. Raises as that does.
+    fn record_before_forward(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.record(py, |steps, memory| steps.record_before_forward(memory))
+    }
+
+    /// Records what comes after a forward; as `record_before_forward`.
+    fn record_after_forward(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.record(py, |steps, memory| steps.record_after_forward(memory))
+    }
+
+    /// Runs the graph into which both were recorded, by calling `replay`, such as `graph.replay`: a function that does nothing else.
+    ///
+    /// Raises what `replay` does, `RegistryError` where a pool or an array is not registered any more, and `LaunchError` where `replay`
+    /// itself launches or uses the registry. What was staged has failed then.
+    fn replay(&self, py: Python<'_>, replay: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.0.replay(py, |steps, memory| steps.replay(memory, &mut || replay.call0().map(drop)))
+    }
+
+    /// Says what became of everything that has finished by now: a list of events, for `Lifecycle.apply`. It does not wait.
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let events = self.0.change(py, |steps| Ok(steps.poll()))?;
+        told(py, &events)
+    }
+
+    /// Waits until every launch has finished, without the interpreter.
+    fn wait(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.wait(py, |steps| steps.wait())?.or_raise()
+    }
+
+    /// Whether it has nothing to do, and nothing in flight.
+    #[getter]
+    fn is_idle(&self, py: Python<'_>) -> PyResult<bool> {
+        self.0.look(py, |steps| steps.is_idle())
+    }
+
+    /// Whether it does nothing more, because its GPU has failed, or it could not do as it was told.
+    #[getter]
+    fn is_lost(&self, py: Python<'_>) -> PyResult<bool> {
+        self.0.look(py, |steps| steps.is_lost())
+    }
+
+    /// Uses another stream from now on, the one that its forwards run on; as `Launcher.set_stream`.
+    #[pyo3(signature = (stream))]
+    fn set_stream(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let handle = stream.map(handle_of).transpose()?;
+        self.0.change(py, |steps| switch(&mut **steps, handle))?;
+        if let Some((handle, stream)) = handle.zip(stream) {
+            self.0.memory().keep_stream(handle, stream);
+        }
+        Ok(())
+    }
+
+    /// What was staged and launched for a kind of work: `"lift"`, `"write-back"` or `"mirror"`.
+    fn counters(&self, py: Python<'_>, lane: Word<Lane>) -> PyResult<Counters> {
+        self.0.look(py, |steps| steps.counters(lane.0).into())
+    }
+
+    /// Waits for its stream and frees its tables; as `Launcher.close`.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.0.close(py)
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        let words = self.0.look(py, |steps| match (steps.is_lost(), steps.is_idle()) {
+            (true, _) => "Runner(lost)",
+            (false, true) => "Runner(idle)",
+            (false, false) => "Runner(busy)",
+        });
+        words.unwrap_or("Runner(closed)").to_owned()
+    }
+}
+
+fn bind<B>(
+    backend: &B,
+    memory: &RustRegistry,
+    plans: StepPlans,
+    options: RunnerOptions,
+) -> Result<Box<dyn Steps>, Error>
+where
+    B: Runs + Streams + Clone + Send + Sync + 'static,
+    B::Stream: Send + Sync,
+{
+    let (runner, backend) = (runner::Runner::bind(backend.clone(), memory, plans, options)?, backend.clone());
+    Ok(Box::new(OnBackend { runner, backend }))
+}
+
+fn bind_rows<K: HasRows>(
+    steps: &mut dyn Steps,
+    group: pagelift::geometry::GroupKey<K>,
+    binding: &RowBinding,
+) -> PyResult<()> {
+    steps.mirror_plan().bind(group, binding.0).or_raise()
+}
+
+fn switch(steps: &mut dyn Steps, handle: Option<u64>) -> PyResult<()> {
+    if steps.set_stream(handle).or_raise()? { Ok(()) } else { Err(no_streams()) }
+}

@@ -1,0 +1,209 @@
+//! Which memory an object of Python stands for.
+//!
+//! Nothing is imported for that: objects are asked by the names that they answer to.
+//!
+//! | object | is asked |
+//! |---|---|
+//! | PyTorch tensors, and what looks like them | `data_ptr()`, `numel()`, `element_size()`, `is_contiguous()`, `device`, `dtype` |
+//! | CuPy, Numba and other arrays of a GPU | `__cuda_array_interface__` |
+//! | NumPy arrays | `__array_interface__` |
+
+use std::fmt;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+use crate::error::bad_tensor;
+
+/// Where the memory of an object lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// In the host's memory.
+    Host,
+    /// In a GPU's, where the object says of which.
+    Gpu(Option<u32>),
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host => f.write_str("the host"),
+            Self::Gpu(Some(ordinal)) => write!(f, "GPU {ordinal}"),
+            Self::Gpu(None) => f.write_str("a GPU"),
+        }
+    }
+}
+
+/// Contiguous memory that may be written.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    pub address: u64,
+    pub bytes: u64,
+    pub item_bytes: u64,
+    /// As NumPy and PyTorch name it: `int64`.
+    pub dtype: String,
+    pub device: Device,
+}
+
+impl Tensor {
+    /// The memory of an object. It stays where it is while `object` lives, as far as that keeps its word.
+    ///
+    /// # Errors
+    /// `TensorError` for what has no memory, is not contiguous, or is read-only.
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let tensor = if object.hasattr("data_ptr")? && object.hasattr("element_size")? {
+            of_torch(object)
+        } else if object.hasattr("__cuda_array_interface__")? {
+            let ordinal = object.getattr("device").and_then(|device| device.getattr("id")?.extract());
+            of_interface(object, "__cuda_array_interface__", Device::Gpu(ordinal.ok()))
+        } else if object.hasattr("__array_interface__")? {
+            of_interface(object, "__array_interface__", Device::Host)
+        } else {
+            let name = object.get_type().name()?;
+            let text = format!(
+                "expected a tensor (with `data_ptr`), an array of a GPU (`__cuda_array_interface__`) or of NumPy \
+                 (`__array_interface__`), found {name}"
+            );
+            Err(bad_tensor(object.py(), "NotATensor", text))
+        }?;
+        let Self { address, bytes, .. } = tensor;
+        if bytes == 0 || address == 0 || address.checked_add(bytes).is_none() {
+            let text =
+                format!("the tensor has {bytes} bytes at {address:#x}: expected memory of at least 1 byte");
+            return Err(bad_tensor(object.py(), "NoMemory", text));
+        }
+        Ok(tensor)
+    }
+
+    /// How many items it has.
+    pub fn items(&self) -> u64 {
+        self.bytes.checked_div(self.item_bytes).unwrap_or(0)
+    }
+}
+
+/// What keeps an object's memory where it is: the object, and a second tensor of the same memory where it can make one, for
+/// `tensor.data = other` takes the first one's away.
+pub fn keeper(object: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let mut kept = vec![object.clone()];
+    if object.hasattr("data_ptr")? && object.hasattr("detach")? {
+        kept.push(object.call_method0("detach")?);
+    }
+    Ok(PyTuple::new(object.py(), kept)?.into_any().unbind())
+}
+
+fn of_torch(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let py = object.py();
+    let device = object.getattr("device")?;
+    let place: String = device.getattr("type")?.extract()?;
+    // A fake tensor says that it is on the device of the tensor which it stands for.
+    if place == "meta" || object.hasattr("fake_mode")? {
+        let text = "a fake or meta tensor has no memory; run with real tensors, outside of tracing and of `torch.compile`";
+        return Err(bad_tensor(py, "NoMemory", text));
+    }
+    let device = match place.as_str() {
+        "cpu" => Device::Host,
+        "cuda" => Device::Gpu(device.getattr("index")?.extract()?),
+        _ => {
+            return Err(bad_tensor(
+                py,
+                "WrongDevice",
+                format!("expected a tensor on cpu or cuda, found one on {place}"),
+            ));
+        }
+    };
+    let asked = |name: &str| {
+        object.call_method0(name).map_err(|cause| {
+            let error = bad_tensor(
+                py,
+                "NoMemory",
+                format!("the tensor has no memory of its own: `{name}` failed: {cause}"),
+            );
+            error.set_cause(py, Some(cause));
+            error
+        })
+    };
+    if !asked("is_contiguous")?.is_truthy()? {
+        return Err(not_contiguous(py, &object.getattr("shape")?));
+    }
+    let item_bytes: u64 = asked("element_size")?.extract()?;
+    let numel: u64 = asked("numel")?.extract()?;
+    let address = asked("data_ptr")?.extract()?;
+    let dtype = object.getattr("dtype")?.str()?.to_string();
+    let dtype = dtype.rsplit('.').next().unwrap_or_default().to_owned();
+    Ok(Tensor { address, bytes: numel.saturating_mul(item_bytes), item_bytes, dtype, device })
+}
+
+fn of_interface(object: &Bound<'_, PyAny>, name: &str, device: Device) -> PyResult<Tensor> {
+    let py = object.py();
+    let interface = object.getattr(name)?;
+    let interface = interface.cast::<PyDict>()?;
+    let field = |key: &str| {
+        let found = interface.get_item(key)?.filter(|value| !value.is_none());
+        found.ok_or_else(|| bad_tensor(py, "NoMemory", format!("`{name}` has no `{key}`")))
+    };
+    let shape: Vec<u64> = field("shape")?.extract()?;
+    let typestr: String = field("typestr")?.extract()?;
+    let (address, read_only): (u64, bool) = field("data")?.extract()?;
+    if read_only {
+        return Err(bad_tensor(
+            py,
+            "ReadOnly",
+            "the array is read-only; pools and arrays are read and written",
+        ));
+    }
+    // NumPy's scalars answer too, of memory that is gone at once.
+    if shape.is_empty() {
+        return Err(bad_tensor(
+            py,
+            "NoMemory",
+            "expected an array of at least one dimension, found a scalar",
+        ));
+    }
+    let kind = typestr.chars().nth(1).unwrap_or('?');
+    let has_objects = || object.getattr("dtype").and_then(|dtype| dtype.getattr("hasobject")?.is_truthy());
+    if kind == 'O' || (kind == 'V' && has_objects().unwrap_or(false)) {
+        return Err(bad_tensor(
+            py,
+            "WrongDtype",
+            "an array of Python's objects cannot be copied byte by byte",
+        ));
+    }
+    let item_bytes: u64 = typestr.get(2..).and_then(|digits| digits.parse().ok()).unwrap_or(0);
+    let strides = interface.get_item("strides")?.filter(|value| !value.is_none());
+    if let Some(strides) = strides {
+        let strides: Vec<i64> = strides.extract()?;
+        let mut expected = i64::try_from(item_bytes).unwrap_or(i64::MAX);
+        for (length, stride) in shape.iter().zip(strides).rev() {
+            if *length > 1 && stride != expected {
+                return Err(not_contiguous(py, &field("shape")?));
+            }
+            expected = expected.saturating_mul(i64::try_from(*length).unwrap_or(i64::MAX));
+        }
+    }
+    let bytes = shape.iter().try_fold(item_bytes, |bytes, length| bytes.checked_mul(*length));
+    let bytes = bytes.ok_or_else(|| bad_tensor(py, "NoMemory", "the array's size does not fit 64 bits"))?;
+    Ok(Tensor { address, bytes, item_bytes, dtype: dtype_of(&typestr), device })
+}
+
+fn not_contiguous(py: Python<'_>, shape: &Bound<'_, PyAny>) -> PyErr {
+    let text = format!(
+        "a tensor of shape {shape} is not contiguous; pass `tensor.contiguous()`, or the tensor that it views"
+    );
+    bad_tensor(py, "NotContiguous", text)
+}
+
+/// `<i8` as `int64`; what has no such name, or the other byte order, as it is.
+fn dtype_of(typestr: &str) -> String {
+    let mut letters = typestr.chars();
+    let (order, kind) = (letters.next().unwrap_or('?'), letters.next().unwrap_or('?'));
+    let word = match kind {
+        'i' => "int",
+        'u' => "uint",
+        'f' => "float",
+        _ => return typestr.to_owned(),
+    };
+    match letters.as_str().parse::<u32>() {
+        Ok(bytes) if order != '>' => format!("{word}{}", bytes.saturating_mul(8)),
+        _ => typestr.to_owned(),
+    }
+}

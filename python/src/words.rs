@@ -1,0 +1,112 @@
+//! Words that stand for Rust's small enums, and lists of numbers.
+
+use pagelift::geometry::{Landing, Memory, PagedLift, StateLift};
+use pagelift::id::{HostBlockId, PageId};
+use pagelift::import::{Policy, Recurrence};
+use pagelift::layout::{ConvOrder, HeadOrder, KvRegions, KvScales};
+use pagelift::lifecycle::Lane;
+use pagelift::plan::TailRows;
+use pyo3::Borrowed;
+use pyo3::prelude::*;
+
+use crate::error::bad_word;
+
+/// An argument that is one of a few words.
+pub struct Word<T>(pub T);
+
+/// What a word may be, and what it stands for.
+pub trait Words: Copy + 'static {
+    /// What is asked for, in messages.
+    const WHAT: &'static str;
+    /// Each word with its meaning.
+    const ALL: &'static [(&'static str, Self)];
+}
+
+impl<'py, T: Words> FromPyObject<'_, 'py> for Word<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let word: String = object.extract()?;
+        let found = T::ALL.iter().find(|(own, _)| *own == word);
+        let words: Vec<&str> = T::ALL.iter().map(|(own, _)| *own).collect();
+        found.map(|(_, value)| Self(*value)).ok_or_else(|| bad_word(T::WHAT, &word, &words))
+    }
+}
+
+macro_rules! words {
+    ($($type:ty: $what:literal, [$($word:literal => $value:expr),+ $(,)?];)+) => { $(
+        impl Words for $type {
+            const WHAT: &'static str = $what;
+            const ALL: &'static [(&'static str, Self)] = &[$(($word, $value)),+];
+        }
+    )+ };
+}
+
+words! {
+    Memory: "memory", ["host" => Memory::Host, "device" => Memory::Device];
+    Landing: "landing", ["host" => Landing::Host, "device" => Landing::Device];
+    PagedLift: "lift of a paged group",
+        ["tail" => PagedLift::Tail, "all" => PagedLift::All, "none" => PagedLift::None];
+    StateLift: "lift of a ring or state group", ["state" => StateLift::State, "none" => StateLift::None];
+    TailRows: "mode",
+        ["whole" => TailRows::Whole, "exact" => TailRows::Exact, "exact-zeroed" => TailRows::ExactZeroed];
+    Lane: "lane", ["lift" => Lane::Lift, "write-back" => Lane::WriteBack, "mirror" => Lane::Mirror];
+    Recurrence: "recurrence", ["none" => Recurrence::None, "state" => Recurrence::State];
+    Policy: "policy",
+        ["lift-tail" => Policy::LiftTail, "round-down" => Policy::RoundDown, "land-on-device" => Policy::LandOnDevice];
+    ConvOrder: "conv_order", ["sd" => ConvOrder::Sd, "ds" => ConvOrder::Ds];
+    HeadOrder: "order", ["nhd" => HeadOrder::Nhd, "hnd" => HeadOrder::Hnd];
+    KvRegions: "regions", ["packed" => KvRegions::Packed, "separate" => KvRegions::Separate];
+    KvScales: "scales", ["outside" => KvScales::Outside, "per-token-head" => KvScales::PerTokenHead];
+}
+
+/// Which way a plan copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Host to device.
+    Down,
+    /// Device to host.
+    Up,
+    /// Device to device.
+    Across,
+}
+
+impl Words for Way {
+    const WHAT: &'static str = "direction";
+    const ALL: &'static [(&'static str, Self)] =
+        &[("host to device", Self::Down), ("device to host", Self::Up), ("device to device", Self::Across)];
+}
+
+impl Way {
+    /// Its word.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, way)| *way == self).map_or("?", |(word, _)| word)
+    }
+}
+
+/// A list of block or page numbers: a sequence of integers, or a one-dimensional array of them on the host.
+pub struct Numbers(Vec<u32>);
+
+impl<'py> FromPyObject<'_, 'py> for Numbers {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // Arrays make a list of Python's integers of themselves faster than by one call for each.
+        if object.hasattr("tolist")? {
+            return Ok(Self(object.call_method0("tolist")?.extract()?));
+        }
+        Ok(Self(object.extract()?))
+    }
+}
+
+impl Numbers {
+    /// As blocks of a host pool.
+    pub fn blocks(&self) -> Vec<HostBlockId> {
+        self.0.iter().copied().map(HostBlockId::new).collect()
+    }
+
+    /// As pages of a device pool.
+    pub fn pages(&self) -> Vec<PageId> {
+        self.0.iter().copied().map(PageId::new).collect()
+    }
+}
