@@ -427,6 +427,76 @@ pub enum ReceiveError {
     },
 }
 
+/// A control channel that cannot be used, or not any more.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// A secret that can be guessed.
+    #[error("the secret has {bytes} bytes; at least {least}, drawn at random")]
+    Secret {
+        /// Its size.
+        bytes: usize,
+        /// The least size.
+        least: usize,
+    },
+    /// Somebody else is at the other end.
+    #[error("the other side does not greet as pagelift's control channel does")]
+    NoGreeting,
+    /// Another release.
+    #[error(
+        "the control channel is of version {ours} here and {theirs} there; use one release on both sides"
+    )]
+    Version {
+        /// This side's.
+        ours: u32,
+        /// The other side's.
+        theirs: u32,
+    },
+    /// Two producers, or two consumers, or a side that hears itself.
+    #[error("both sides have the same role; one must be the producer and one the consumer")]
+    SameRole,
+    /// Frames have a limit.
+    #[error("a message has {bytes} bytes; at most {most}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// Not by who knows the secret, or not in its turn.
+    #[error("a frame does not carry the hash that it must; do both sides have the same secret?")]
+    Forged,
+    /// By who knows the secret, and yet no message.
+    #[error("a frame holds no message: {reason}")]
+    Malformed {
+        /// Why.
+        reason: String,
+    },
+    /// An error came before; what comes after it means nothing.
+    #[error("the channel has failed before; open another")]
+    Dead,
+    /// The other side is gone.
+    #[error("the other side has closed the channel")]
+    Ended,
+    /// The stream failed.
+    #[error("the control channel's stream failed: {reason}")]
+    Stream {
+        /// What kind of failure.
+        kind: std::io::ErrorKind,
+        /// The system's words.
+        reason: String,
+    },
+}
+
+impl From<std::io::Error> for ControlError {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Self::Ended,
+            kind => Self::Stream { kind, reason: error.to_string() },
+        }
+    }
+}
+
 /// The items, each after a comma but the first.
 fn list(items: &[impl Display]) -> impl Display {
     fmt::from_fn(move |f| {

@@ -14,6 +14,7 @@
 //! | [`receive`] | when is an import over, who is told, and what of it is valid? |
 //! | [`lease`] | until when does P hold its blocks, and until when may D believe what it reads? |
 //! | [`notice`] | what D tells P when it reads no more |
+//! | [`control`] | what else two engines say to each other, by whom, and in which bytes |
 //! | `nixl` | carries all of it out, by NVIDIA's library; with the feature `nixl` |
 //!
 //! # Example
@@ -59,6 +60,7 @@
 #![cfg_attr(feature = "nixl", deny(unsafe_code))]
 #![deny(clippy::arithmetic_side_effects)]
 
+pub mod control;
 pub mod descriptors;
 pub mod error;
 pub mod facts;

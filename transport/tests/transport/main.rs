@@ -6,6 +6,7 @@
     reason = "a test says what it expects by panicking"
 )]
 
+mod control;
 mod faults;
 mod leases;
 mod payload;
