@@ -10,7 +10,7 @@ use pagelift::lifecycle::{Answer, Event, Lifecycle, LogEntry, LogHeader, Order, 
 use pagelift_cases::draw::Draw;
 use pagelift_simulation::engine::{Engine, Tally};
 use pagelift_simulation::lockstep::{self, Local, Ranks};
-use pagelift_simulation::message::{Command, Reply};
+use pagelift_simulation::message::{Command, Fault, Reply};
 use pagelift_simulation::run::{Mode, Plan};
 use pagelift_simulation::shape::Shape;
 
@@ -117,15 +117,33 @@ impl Ranks for Liar<'_> {
     }
 }
 
-/// What a run says in which a rank lies.
-fn noticed(lie: fn(&mut Command) -> Vec<Event<'static>>) -> String {
+/// A run in which a rank is given other commands than it should be, and says more than it should.
+fn misled(lie: fn(&mut Command) -> Vec<Event<'static>>) -> Result<Tally, String> {
     let mut draw = Draw::seeded(3);
     let shape = Shape::draw(&mut draw, 1);
     let pool = SharedMemory::create("host pool", shape.host_pool().bytes().unwrap()).unwrap();
     let engine = Engine::new(shape, &pool, draw.fork(), 100, None).unwrap();
     let cpu = Cpu::with_threads(1).unwrap();
     let mut ranks = Liar { ranks: Local::new(shape, &cpu, &pool), lie, calls: 0 };
-    lockstep::run(engine, &mut ranks, 1, draw.number(), |_| ()).unwrap_err()
+    lockstep::run(engine, &mut ranks, 1, draw.number(), |_| ())
+}
+
+/// What a run says in which a rank lies.
+fn noticed(lie: fn(&mut Command) -> Vec<Event<'static>>) -> String {
+    misled(lie).unwrap_err()
+}
+
+#[test]
+fn case_16_mirrors_that_are_not_launched_or_cannot_be_staged_in_turn_are_made_good() {
+    let tally = misled(|command| {
+        if let Command::Step { computes, fault, .. } = command
+            && let Some(compute) = computes.first()
+        {
+            *fault = if compute.from % 2 == 0 { Fault::NoMirror } else { Fault::Uploads };
+        }
+        Vec::new()
+    });
+    assert!(tally.unwrap().lifecycle.published > 50);
 }
 
 #[test]

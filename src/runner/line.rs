@@ -13,8 +13,8 @@ use crate::memory::Registry;
 pub(super) trait StepPlan: Launchable {
     const LANE: Lane;
 
-    /// What becomes of work that cannot be launched. Rows that are not mirrored lie in their pages still, which are written
-    /// back whole.
+    /// What becomes of work that cannot be launched. Rows that are not mirrored lie in their pages, which are written back
+    /// whole; but not before a forward has written them.
     const UNDONE: Settled;
 
     fn of(plans: &mut StepPlans) -> &mut Self;
@@ -47,7 +47,7 @@ impl StepPlan for MirrorPlan {
     }
 }
 
-/// The ticket of what was never staged.
+/// The ticket of what could not be staged.
 const UNSTAGED: u64 = 0;
 
 /// A launcher of such plans.
@@ -93,10 +93,17 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
             }
             Err(error) => {
                 plans.staged(P::LANE, UNSTAGED);
-                plans.settle(P::LANE, UNSTAGED, P::UNDONE);
+                if P::LANE != Lane::Mirror {
+                    self.settle_unstaged(plans);
+                }
                 Ok(Some(error))
             }
         }
+    }
+
+    /// What could not be staged will not be done.
+    pub fn settle_unstaged(&self, plans: &mut StepPlans) {
+        plans.settle(P::LANE, UNSTAGED, P::UNDONE);
     }
 
     /// Launches what was staged and not launched yet. What cannot be launched has failed.
@@ -105,20 +112,21 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
             return Ok(());
         }
         let launched = self.launcher.launch(memory);
-        self.note(plans, launched.is_ok());
-        launched
-    }
-
-    /// Notes that what was staged was launched, or that the call has failed. It may have launched all the same: what came of it
-    /// is known when the stream was waited for. Where it cannot be, nothing is known yet, and all stays as it is.
-    pub fn note(&mut self, plans: &mut StepPlans, launched: bool) {
-        if !launched {
+        if launched.is_err() {
+            // It may have been launched all the same: what came of it is known when the stream was waited for. Where it cannot
+            // be, nothing is known yet, and all stays as it is.
             if self.launcher.wait().is_err() {
-                return;
+                return launched;
             }
             self.poll(plans);
             self.undo(plans, P::UNDONE);
         }
+        self.note_launch();
+        launched
+    }
+
+    /// Notes that what was staged was launched.
+    pub const fn note_launch(&mut self) {
         self.launched = self.staged;
     }
 
@@ -142,7 +150,7 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
     /// The earliest ticket that is done or has failed; then the last one that is superseded, for its work is put in front.
     fn next_settled(&self, plans: &StepPlans) -> Option<(u64, Settled)> {
         let mut superseded = None;
-        for ticket in plans.tickets(P::LANE) {
+        for ticket in plans.tickets(P::LANE).filter(|ticket| *ticket != UNSTAGED) {
             let settled = match self.launcher.state(Ticket::new(self.launcher.id(), ticket)) {
                 TicketState::Pending => continue,
                 TicketState::Superseded => {

@@ -263,9 +263,9 @@ impl<B: Backend> Runner<B> {
     /// A step in which nothing is computed is staged too, until [`Runner::is_idle`].
     ///
     /// # Errors
-    /// Where some of it can only be staged later, because too many steps are in flight or the stream is being captured. No
-    /// forward of this step may run before a call succeeds; what was staged is not staged again. And
-    /// [`LaunchError::RankLost`].
+    /// Where some of it can only be staged later, because too many plans are in flight or the stream is being captured. What is
+    /// staged is then launched, if it was not, and waited for, and this called again: no forward of this step may run before a
+    /// call succeeds. What was staged is not staged again. And [`LaunchError::RankLost`].
     pub fn stage(&mut self, memory: &Registry, lift_bytes: Bytes) -> Result<Staged, Error> {
         if self.is_lost() {
             return Err(LaunchError::RankLost { rank: self.rank() }.into());
@@ -284,11 +284,15 @@ impl<B: Backend> Runner<B> {
             mirrors: plans.drafted(Lane::Mirror),
             failed: plans.refused().map(Error::from),
         };
-        let all =
-            [write_backs.stage(memory, plans), lifts.stage(memory, plans), mirrors.stage(memory, plans)];
-        for result in all {
-            staged.failed = staged.failed.take().or(result?);
+        // The mirror comes last: where something has to wait, all that is staged may be launched before the forward.
+        let written = write_backs.stage(memory, plans)?;
+        let lifted = lifts.stage(memory, plans)?;
+        let mirrored = mirrors.stage(memory, plans)?;
+        if mirrored.is_some() {
+            // A mirror that is staged still would find this step's slots.
+            mirrors.undo(plans, Settled::Superseded);
         }
+        staged.failed = staged.failed.take().or(written).or(lifted).or(mirrored);
         Ok(staged)
     }
 
@@ -310,6 +314,7 @@ impl<B: Backend> Runner<B> {
     pub fn after_forward(&mut self, memory: &mut Registry) -> Result<(), Error> {
         // Too late for what should have come before: states have moved on.
         self.write_backs.undo(&mut self.plans, Settled::Superseded);
+        self.mirrors.settle_unstaged(&mut self.plans);
         self.mirrors.launch(memory, &mut self.plans)
     }
 
@@ -334,8 +339,8 @@ impl<B: Backend> Runner<B> {
     /// ```
     ///
     /// # Errors
-    /// Where a pool or an array is not registered any more: nothing ran then. And those of `replay`. What was staged has
-    /// failed in both cases, as that of a launch that fails.
+    /// Where a pool or an array is not registered any more, and those of `replay`. What is staged stays so: the engine replays
+    /// again, or gives the rank up.
     pub fn replay<E: From<Error>>(
         &mut self,
         memory: &mut Registry,
@@ -345,11 +350,12 @@ impl<B: Backend> Runner<B> {
         let checked = write_backs.launcher.replays(memory);
         let checked = checked.and_then(|()| lifts.launcher.replays(memory));
         let checked = checked.and_then(|()| mirrors.launcher.replays(memory));
-        let replayed = checked.map_err(E::from).and_then(|()| replay());
-        write_backs.note(plans, replayed.is_ok());
-        lifts.note(plans, replayed.is_ok());
-        mirrors.note(plans, replayed.is_ok());
-        replayed
+        checked.map_err(E::from).and_then(|()| replay())?;
+        write_backs.note_launch();
+        lifts.note_launch();
+        mirrors.note_launch();
+        mirrors.settle_unstaged(plans);
+        Ok(())
     }
 
     /// Says what became of everything that has finished by now. It does not wait.
