@@ -8,6 +8,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pagelift::backends::{Backend, CaptureMode, Cpu, Cuda, CudaDriver};
@@ -16,11 +17,15 @@ use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::*;
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::layout::PagedLayout;
+use pagelift::lifecycle::{
+    Admission, Event, GroupFrames, Lifecycle, LifecycleOptions, Rank, Ranks, StepOptions, StepPlans,
+};
 use pagelift::memory::Registry;
 use pagelift::plan::{
     DigestPlan, MirrorPlan, PlanCapacity, Queries, RestorePlan, RowBinding, RowCapacity, TailRows,
 };
-use pagelift::quantity::Tokens;
+use pagelift::quantity::{Bytes, Tokens};
+use pagelift::runner::{Runner, RunnerOptions};
 use pagelift_fake_driver::{Machine, Pace};
 
 /// Counts what the calling thread allocates.
@@ -66,8 +71,12 @@ struct World<B> {
     arrays: u64,
 }
 
-/// Two layers of 16 rows a page; eight blocks and four pages.
+/// Two layers of 16 rows a page; eight blocks and four pages, all of which are lifted.
 fn world<B: Backend>(backend: B) -> World<B> {
+    world_that_lifts(backend, PagedLift::All)
+}
+
+fn world_that_lifts<B: Backend>(backend: B, lift: PagedLift) -> World<B> {
     let layout = PagedLayout::builder(16).segment("row", 64).build().unwrap();
     let page = layout.page_bytes().get();
     let mut memory = Registry::new();
@@ -87,7 +96,7 @@ fn world<B: Backend>(backend: B) -> World<B> {
         name: "main".into(),
         layers: 2,
         landing: Landing::Host,
-        lift: PagedLift::All,
+        lift,
         host: Some(side(blocks, host)),
         device: Some(side(pages, device)),
     };
@@ -160,6 +169,65 @@ fn a_step_of_digests_allocates_nothing() {
     };
     step();
     assert_eq!(allocations(|| (0..200).for_each(|_| step())), 0);
+}
+
+/// A request that is decoded, from the scheduler's events to the rank's answers, in a slot that another one has used before.
+#[test]
+fn a_step_of_a_runner_allocates_nothing() {
+    let World { backend, mut memory, geometry, group, arrays, .. } =
+        world_that_lifts(Cpu::with_threads(1).unwrap(), PagedLift::Tail);
+    let options = LifecycleOptions {
+        ranks: 1,
+        writers: Ranks::first(1),
+        block_tokens: 16,
+        recurrence: Recurrence::None,
+        requests: 1,
+        blocks: 8,
+        pages: 4,
+        keep: 0,
+        draft_lag: 0,
+        retries: 0,
+    };
+    let mut lifecycle = Lifecycle::new(options).unwrap();
+    let frames = GroupFrames::Paged {
+        group,
+        blocks: (0..8).map(HostBlockId::new).collect(),
+        pages: (0..4).map(PageId::new).collect(),
+    };
+    let (pages, rows) = (PlanCapacity::default(), RowCapacity::default());
+    let options =
+        StepOptions { requests: 1, block_tokens: 16, pages, rows, mode: TailRows::Whole, writes: true };
+    let mut plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options).unwrap();
+    plans.mirror_plan().bind(group, RowBinding::new(arrays, 1)).unwrap();
+    let mut runner = Runner::bind(&backend, &memory, plans, RunnerOptions::default()).unwrap();
+    let mut events = VecDeque::with_capacity(16);
+    let mut turn = |lifecycle: &mut Lifecycle, event: Event<'static>| {
+        events.push_back(event);
+        while let Some(event) = events.pop_front() {
+            lifecycle.apply(&event).unwrap();
+            lifecycle.orders().for_each(|order| runner.hear(order).unwrap());
+            assert!(runner.stage(&memory, Bytes::new(u64::MAX)).unwrap().failed.is_none());
+            runner.before_forward(&mut memory).unwrap();
+            runner.after_forward(&mut memory).unwrap();
+            runner.poll(|event| events.push_back(event));
+        }
+    };
+    for used in [false, true] {
+        let (prompt, policy) = (Tokens::new(20), Policy::LiftTail);
+        let admission = Admission { prompt, policy, producer: false, hashes: vec![].into() };
+        turn(&mut lifecycle, Event::Admit(admission));
+        let request = lifecycle.requests().next().unwrap();
+        let steps = allocations(|| {
+            for step in 1..=100 {
+                turn(&mut lifecycle, Event::Begin { request, tokens: 1 });
+                turn(&mut lifecycle, Event::Accept { request, step, tokens: 1 });
+            }
+        });
+        assert!(!used || steps == 0, "{steps} allocations");
+        assert_eq!(lifecycle.request(request).unwrap().sealed(), 6);
+        turn(&mut lifecycle, Event::Finish { request });
+        assert_eq!(lifecycle.requests().count(), 0);
+    }
 }
 
 /// What an engine does in each step on a GPU: planning, staging, a replay. The driver in software is not counted.

@@ -34,7 +34,7 @@ pub struct Known {
     pub state: Option<Origin>,
     /// Its state at the ends of blocks, by position.
     pub ends: BTreeMap<u64, Origin>,
-    /// Steps that it will run, and those that have run.
+    /// Steps that it will run.
     pub steps: u32,
     /// Those that have run.
     pub ran: u32,

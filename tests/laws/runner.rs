@@ -6,16 +6,21 @@ use std::sync::Arc;
 use pagelift::Error;
 use pagelift::backends::{Backend, CaptureMode, Cuda, SharedMemory};
 use pagelift::error::BackendError;
+use pagelift::import::Policy;
+use pagelift::lifecycle::{Admission, Answer, Event, Lifecycle, Order};
 use pagelift::memory::Registry;
+use pagelift::quantity::Tokens;
 use pagelift::runner::Runner;
 use pagelift_cases::draw::Draw;
+use pagelift_fake_driver::Machine;
 use pagelift_simulation::engine::Engine;
 use pagelift_simulation::faulty::Faulty;
 use pagelift_simulation::lockstep::{self, Local, Prepare};
+use pagelift_simulation::message::{Command, Fault};
 use pagelift_simulation::rank::{Rank, Replay};
 use pagelift_simulation::shape::Shape;
 
-use crate::backends::Subject;
+use crate::backends::{Subject, software};
 use crate::device::{Device, on_devices};
 
 on_devices! { launches_that_run_later, steps_that_are_replayed }
@@ -62,6 +67,43 @@ fn record(runner: &mut Runner<Faulty<Arc<Cuda>>>, memory: &mut Registry) -> Resu
         runner.record_before_forward(memory)?;
         runner.record_after_forward(memory)
     }
+}
+
+#[test]
+fn a_rank_that_has_lost_its_gpu_says_so_once_and_nothing_more() {
+    let shape = Shape::draw(&mut Draw::seeded(1), 1);
+    let pool = SharedMemory::create("host pool", shape.host_pool().bytes().unwrap()).unwrap();
+    let mut lifecycle = Lifecycle::new(shape.options).unwrap();
+    let (prompt, policy) = (Tokens::new(3), Policy::LiftTail);
+    let admission = Admission { prompt, policy, producer: false, hashes: vec![].into() };
+    lifecycle.apply(&Event::Admit(admission)).unwrap();
+    let orders: Vec<Order> = lifecycle.orders().collect();
+    let step = |orders| {
+        let (computes, lift_bytes, fault) = (Vec::new(), u64::MAX, Fault::None);
+        Command::Step { orders, computes, lift_bytes, fault }
+    };
+    let mut lost = 0;
+    for after in 0.. {
+        let machine = Machine::new(1);
+        let gpu = Arc::new(Cuda::open_with(&software(&machine).unwrap(), 0).unwrap());
+        let mut rank = Rank::new(shape, 0, Arc::clone(&gpu), &pool).unwrap();
+        // `CUDA_ERROR_ILLEGAL_ADDRESS`, from each of the calls in turn.
+        machine.fail(after, 700);
+        let mut events = rank.obey(&step(orders.clone())).events;
+        for _ in 0..3 {
+            events.append(&mut rank.obey(&step(Vec::new())).events);
+        }
+        if machine.spare() {
+            assert!(events.iter().any(|event| matches!(event, Event::Answer { answer: Answer::Done, .. })));
+            break;
+        }
+        if gpu.is_lost() {
+            lost += 1;
+            let told = events.iter().position(|event| matches!(event, Event::RankLost { .. }));
+            assert_eq!(told, Some(events.len() - 1), "call {after}: {events:?}");
+        }
+    }
+    assert!(lost > 5, "only {lost} calls");
 }
 
 /// An engine of two ranks and twelve imports.
