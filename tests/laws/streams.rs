@@ -31,7 +31,7 @@ on_devices! {
     what_is_staged_on_another_stream_comes_after_what_was_before,
     a_launcher_changes_its_stream_in_no_capture,
     a_stream_of_one_thread_alone_is_refused,
-    the_default_stream_waits_for_the_capture_of_another,
+    a_default_stream_that_refuses_amid_the_capture_of_another,
     a_registry_forgets_streams_that_are_done,
     a_capture_begins_before_a_plan_is_staged_or_after,
     a_pool_that_overlaps_is_refused_while_launches_cannot_be_waited_for,
@@ -103,7 +103,7 @@ fn a_stream_of_one_thread_alone_is_refused(device: &Device) {
 
 /// A blocking stream is being captured, which the default stream would have to wait for: that is told from a launch that has
 /// failed.
-fn the_default_stream_waits_for_the_capture_of_another(device: &Device) {
+fn a_default_stream_that_refuses_amid_the_capture_of_another(device: &Device) {
     device.engine.enter();
     let mut rng = Rng(3);
     // SAFETY: (1) it is there as long as the context; (2) it is never captured.
