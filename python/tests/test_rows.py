@@ -68,7 +68,7 @@ def test_mirrors_what_the_slot_mapping_says(world, dtype):
         assert (counters.rows, counters.skipped, counters.bad, counters.bytes) == (*counts, None)
 
 
-def test_rejected_drafts_and_padding_are_left_alone(world):
+def test_case_20_rejected_drafts_and_padding_are_left_alone(world):
     group, rng = world.main, world.rng
     starts = np.cumsum([0, 3, 1, 4, 2]).astype(np.int32)
     accepted = np.array([2, 1, 0, 2], np.int32)

@@ -114,7 +114,7 @@ def test_lifts_on_pytorchs_stream(engine):
 
 
 @on_gpu
-def test_lift_forward_and_mirror_in_one_graph_of_pytorchs(engine):
+def test_case_20_lift_forward_and_mirror_in_one_graph_of_pytorchs(engine):
     """A step: lift, a forward that writes rows where the slot mapping says, mirror. Three replays, with a new import each."""
     rows = torch.zeros(8, LAYERS, WIDTH, dtype=torch.uint8, device="cuda")
     flat = engine.slab.view(LAYERS, PAGES * BLOCK_TOKENS, WIDTH)
@@ -180,7 +180,7 @@ def test_lift_forward_and_mirror_in_one_graph_of_pytorchs(engine):
 
 
 @on_gpu
-def test_graphs_may_be_captured_on_one_stream_and_replayed_on_another(engine):
+def test_case_19_graphs_may_be_captured_on_one_stream_and_replayed_on_another(engine):
     slab, states = engine.slab.cpu(), engine.state_pages.cpu()
     graphs, side = [], torch.cuda.Stream()
     engine.lifts.set_stream(side)
@@ -204,7 +204,7 @@ def test_graphs_may_be_captured_on_one_stream_and_replayed_on_another(engine):
 
 
 @on_gpu
-def test_what_a_capture_forbids_is_refused_and_spoils_nothing(engine):
+def test_case_18_what_a_capture_forbids_is_refused_and_spoils_nothing(engine):
     engine.plan_import(*IMPORTS[0])
     with pytest.raises(pagelift.CaptureError) as error:
         engine.lifts.record()
