@@ -1212,7 +1212,7 @@ class Runner:
         """Runs the graph into which both were recorded, by calling `replay`, such as `graph.replay`: a function that does nothing else.
 
         Raises what `replay` does, `RegistryError` where a pool or an array is not registered any more, and `LaunchError` where `replay`
-        itself launches or uses the registry. What was staged has failed then.
+        itself launches or uses the registry. What is staged stays so: the engine replays again, or gives the rank up.
         """
     def poll(self) -> list[dict[str, Any]]:
         """Says what became of everything that has finished by now: a list of events, for `Lifecycle.apply`. It does not wait."""

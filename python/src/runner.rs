@@ -334,7 +334,7 @@ impl Runner {
     /// Runs the graph into which both were recorded, by calling `replay`, such as `graph.replay`: a function that does nothing else.
     ///
     /// Raises what `replay` does, `RegistryError` where a pool or an array is not registered any more, and `LaunchError` where `replay`
-    /// itself launches or uses the registry. What was staged has failed then.
+    /// itself launches or uses the registry. What is staged stays so: the engine replays again, or gives the rank up.
     fn replay(&self, py: Python<'_>, replay: &Bound<'_, PyAny>) -> PyResult<()> {
         self.0.replay(py, |steps, memory| steps.replay(memory, &mut || replay.call0().map(drop)))
     }
