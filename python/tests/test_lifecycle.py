@@ -16,12 +16,11 @@ def row(request, token):
 class Engine:
     """One rank with one group, whose pages and blocks have the lifecycle's numbers, and another engine that answers reads."""
 
-    def __init__(self, backend):
+    def __init__(self, backend, stream=None):
         self.memory, builder = pagelift.Registry(), pagelift.GeometryBuilder()
-        self.host, self.pages = np.zeros((BLOCKS, BLOCK, WIDTH), np.uint8), np.zeros((PAGES, BLOCK, WIDTH), np.uint8)
-        self.slots = np.full(PAGES, -1, np.int64)
+        self.host, pool, self.pages, self.slots = self.tensors()
         layout, sides = pagelift.PagedLayout(BLOCK, [("kv", WIDTH)]), {}
-        for place, array in (("host", self.host), ("device", self.pages)):
+        for place, array in (("host", pool), ("device", self.pages)):
             region = self.memory.adopt(backend, place, array)
             pool = builder.pool(place, place, len(array), [region])
             sides[place] = pagelift.SideSpec.packed(pool, [region], [0], BLOCK * WIDTH, layout)
@@ -29,10 +28,15 @@ class Engine:
         self.lifecycle = pagelift.Lifecycle(block_tokens=BLOCK, requests=4, blocks=BLOCKS, pages=PAGES)
         frames = pagelift.GroupFrames(group, range(BLOCKS), np.arange(PAGES))
         self.runner = pagelift.Runner.bind(
-            backend, self.memory, builder.build(), [frames], requests=4, block_tokens=BLOCK, mode="exact"
+            backend, self.memory, builder.build(), [frames], requests=4, block_tokens=BLOCK, mode="exact", stream=stream
         )
         self.runner.bind_rows(group, pagelift.RowBinding(self.memory.adopt(backend, "device", self.slots)))
         self.events, self.requests, self.seen, self.computed = [], {}, [], {}
+
+    def tensors(self):
+        """The host pool, as NumPy sees it and as it is adopted, the pages, and the slot mapping of a step."""
+        host = np.zeros((BLOCKS, BLOCK, WIDTH), np.uint8)
+        return host, host, np.zeros((PAGES, BLOCK, WIDTH), np.uint8), np.full(PAGES, -1, np.int64)
 
     def admit(self, name, prompt, hashes=(), producer=True):
         self.events.append(
@@ -50,20 +54,31 @@ class Engine:
                 self.runner.hear(order)
         staged = self.runner.stage()
         assert staged.failed is None
-        self.runner.before_forward()
-        self.slots[:] = -1
-        for at, (name, view, token) in enumerate(self.steps()):
+        writes = []
+        for name, view, token in self.steps():
             page = next(page for position, page, _ in view["pages"] if position == token // BLOCK)
-            # The rows of the page before this one, imported or lifted again, are there.
-            for before in range(token // BLOCK * BLOCK, token):
-                np.testing.assert_array_equal(self.pages[page, before % BLOCK], row(name, before))
-            self.pages[page, token % BLOCK] = row(name, token)
-            self.slots[at] = page * BLOCK + token % BLOCK
+            writes.append((name, token, page))
             self.computed[name] = view["begun"]
             accepted = {"request": self.requests[name], "step": view["begun"], "tokens": 1}
             self.events.append({"event": "accept", **accepted})
-        self.runner.after_forward()
+        self.step(writes)
+        # The rows of the page before this one, imported or lifted again, are there.
+        for name, token, page in writes:
+            for before in range(token // BLOCK * BLOCK, token + 1):
+                np.testing.assert_array_equal(self.page(page)[before % BLOCK], row(name, before))
         self.events += self.runner.poll()
+
+    def step(self, writes):
+        """Launches around a forward, which writes these rows."""
+        self.runner.before_forward()
+        self.slots[:] = -1
+        for at, (name, token, page) in enumerate(writes):
+            self.pages[page, token % BLOCK] = row(name, token)
+            self.slots[at] = page * BLOCK + token % BLOCK
+        self.runner.after_forward()
+
+    def page(self, page):
+        return self.pages[page]
 
     def steps(self):
         for name, request in self.requests.items():
@@ -112,7 +127,12 @@ class Engine:
 
 
 def test_an_engine_from_import_to_end(cpu):
-    engine, hashes = Engine(cpu), [f"{number:032x}" for number in (10, 11, 12)]
+    play(Engine(cpu))
+
+
+def play(engine):
+    """Two requests from import to end: one finds what the other has published, is preempted and resumes."""
+    hashes = [f"{number:032x}" for number in (10, 11, 12)]
     engine.admit(1, 6, hashes[:1])
     engine.until(lambda: "lifted" in engine.seen)
     assert engine.seen.index("notify") < engine.seen.index("lift") and engine.view(1)["stage"] == "lifted"
@@ -136,7 +156,9 @@ def test_an_engine_from_import_to_end(cpu):
     engine.events.append({"event": "preempt", "request": engine.requests[2]})
     engine.until(lambda: "preempted" in engine.seen)
     assert engine.view(2)["pages"] == []
-    engine.pages[[page for page in range(PAGES) if engine.lifecycle.holder(page) is None]] = 0xEE
+    for page in range(PAGES):
+        if engine.lifecycle.holder(page) is None:
+            engine.pages[page] = 0xEE
     engine.events.append({"event": "resume", "request": engine.requests[2], "behind": 0})
     engine.until(lambda: engine.seen.count("lifted") == 3)
     engine.generate(2, 3)

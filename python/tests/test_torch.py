@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pagelift
+import test_lifecycle
 
 torch = pytest.importorskip("torch")
 on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs PyTorch with a GPU")
@@ -322,6 +323,59 @@ def test_tensors_of_the_host():
         fake = torch.zeros(8)
     assert refused(fake) == "NoMemory"
     assert len(memory) == 0
+
+
+class GraphEngine(test_lifecycle.Engine):
+    """The engine of the lifecycle's tests, over PyTorch's tensors, with all of a step in one graph."""
+
+    def __init__(self):
+        self.stream = torch.cuda.Stream()
+        super().__init__(pagelift.Cuda(torch.cuda.current_device()), self.stream)
+        self.graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream):
+            self.forward()
+        self.stream.synchronize()
+        with torch.cuda.graph(self.graph, stream=self.stream):
+            self.runner.record_before_forward()
+            self.forward()
+            self.runner.record_after_forward()
+
+    def tensors(self):
+        pages, block, width = test_lifecycle.PAGES, test_lifecycle.BLOCK, test_lifecycle.WIDTH
+        pool = torch.zeros(test_lifecycle.BLOCKS, block, width, dtype=torch.uint8).pin_memory()
+        # Padding is written to a page of its own, behind the others.
+        self.with_padding = torch.zeros(pages + 1, block, width, dtype=torch.uint8, device="cuda")
+        self.rows = torch.zeros(pages, width, dtype=torch.uint8, device="cuda")
+        slots = torch.full((pages,), -1, dtype=torch.int64, device="cuda")
+        return pool.numpy(), pool, self.with_padding[:pages], slots
+
+    def forward(self):
+        at = self.slots.masked_fill(self.slots < 0, test_lifecycle.PAGES * test_lifecycle.BLOCK)
+        self.with_padding.view(-1, test_lifecycle.WIDTH).index_copy_(0, at, self.rows)
+
+    def step(self, writes):
+        slots, rows = np.full(len(self.slots), -1, np.int64), np.zeros(tuple(self.rows.shape), np.uint8)
+        for at, (name, token, page) in enumerate(writes):
+            slots[at] = page * test_lifecycle.BLOCK + token % test_lifecycle.BLOCK
+            rows[at] = test_lifecycle.row(name, token)
+        # What the test has done to pages is on another stream.
+        torch.cuda.synchronize()
+        with torch.cuda.stream(self.stream):
+            self.slots.copy_(torch.from_numpy(slots))
+            self.rows.copy_(torch.from_numpy(rows))
+            self.runner.replay(self.graph.replay)
+        self.runner.wait()
+
+    def page(self, page):
+        return self.pages[page].cpu().numpy()
+
+
+@on_gpu
+def test_an_engine_whose_steps_are_one_graph():
+    engine = GraphEngine()
+    test_lifecycle.play(engine)
+    assert repr(engine.runner) == "Runner(closed)"
 
 
 @on_gpu
