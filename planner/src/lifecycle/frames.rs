@@ -2,12 +2,13 @@
 
 use super::lists::LiftLists;
 use crate::error::PlanError;
-use crate::geometry::{Geometry, GroupKey, Kind, Lift, Paged, Ring, RouteKey, State};
+use crate::geometry::{Geometry, GroupKey, Kind, Lift, Memory, Paged, Ring, RouteKey, State};
 use crate::id::{GroupId, HostBlockId, PageId};
-use crate::import::ImportGroup;
-use crate::plan::{Direction, HostToDevice, PageMap, RestorePlan, WriteBackPlan, no_route};
+use crate::import::{ImportGroup, PromptSpan};
+use crate::plan::{Direction, HostToDevice, PageMap, RestorePlan, WriteBackPlan, no_route, paged_extent};
+use crate::quantity::Rows;
 
-/// Which blocks and pages of a group a lifecycle's numbers stand for: entry `n` of a list is the group's for number `n`.
+/// Which blocks and pages of a group a lifecycle's numbers stand for.
 ///
 /// | group | host blocks | pages |
 /// |---|---|---|
@@ -15,6 +16,10 @@ use crate::plan::{Direction, HostToDevice, PageMap, RestorePlan, WriteBackPlan, 
 /// | has all of its pages on the device | by the lifecycle's blocks | so many for each slot of a request, by position |
 /// | ring | by the slots of requests | by the slots of requests |
 /// | state | by the lifecycle's blocks | by the slots of requests |
+///
+/// A lifecycle's blocks have as many tokens as the largest block or page of all groups. Where a group's own are smaller, a
+/// number stands for several of them: entries `2 n` and `2 n + 1` of a list are number `n`'s where it is two. What no request
+/// reaches may be missing at a list's end, and be [`GroupFrames::NONE`] elsewhere.
 #[derive(Clone, Debug)]
 pub enum GroupFrames {
     /// A paged group that lifts its tail.
@@ -55,6 +60,25 @@ pub enum GroupFrames {
         /// By the slots of requests.
         pages: Vec<PageId>,
     },
+    /// A group that is lifted, and never written back: what steps write to it is on the device alone. So its pages stay with
+    /// their request, and are those of [`GroupFrames::Whole`], also where only a tail is lifted.
+    ReadOnly(Box<Self>),
+}
+
+/// What frames are read with.
+#[derive(Clone, Copy)]
+pub(super) struct Scale<'a> {
+    pub geometry: &'a Geometry,
+    /// Tokens of the lifecycle's blocks.
+    pub block_tokens: u64,
+}
+
+impl Scale<'_> {
+    /// How many of a group's blocks or pages are one of the lifecycle's.
+    fn each(self, group: GroupId, memory: Memory) -> usize {
+        let slots = self.geometry.block_slots(group, memory).map_or(1, |slots| slots.get());
+        usize::try_from(self.block_tokens.checked_div(slots).unwrap_or(1)).unwrap_or(1).max(1)
+    }
 }
 
 /// Where one page of the lifecycle is: whose, and at which position.
@@ -65,21 +89,41 @@ pub(super) struct Mapped {
     pub block: HostBlockId,
 }
 
+/// A group's pages and blocks for one page of the lifecycle.
+struct Ends<'a> {
+    group: GroupKey<Paged>,
+    pages: &'a [PageId],
+    blocks: &'a [HostBlockId],
+}
+
 impl GroupFrames {
-    pub(super) const fn id(&self) -> GroupId {
+    /// An entry that stands for nothing: no pool has so many pages or blocks.
+    pub const NONE: u32 = u32::MAX;
+
+    pub(super) fn id(&self) -> GroupId {
         match self {
             Self::Paged { group, .. } | Self::Whole { group, .. } => group.id(),
             Self::Ring { group, .. } => group.id(),
             Self::State { group, .. } => group.id(),
+            Self::ReadOnly(frames) => frames.id(),
         }
     }
 
-    /// Refuses frames of another kind than what the group lifts.
-    pub(super) fn check(&self, geometry: &Geometry) -> Result<(), PlanError> {
+    /// Refuses frames of another kind than what the group lifts, or of blocks that do not fit into the lifecycle's.
+    pub(super) fn check(&self, Scale { geometry, block_tokens }: Scale<'_>) -> Result<(), PlanError> {
         let group = geometry.group(self.id()).ok_or_else(|| PlanError::ForeignGroup { group: self.id() })?;
+        let paged = matches!(group.lift(), Lift::Tail | Lift::All);
+        let slots = [Memory::Host, Memory::Device].map(|memory| geometry.block_slots(self.id(), memory));
+        let divides = |slots: u64| block_tokens.checked_rem(slots) == Some(0);
         let wrong = match (self, group.lift()) {
             (Self::Paged { .. }, Lift::All) => Some(("frames of all pages", "frames of its tail")),
             (Self::Whole { .. }, Lift::Tail) => Some(("frames of its tail", "frames of all pages")),
+            (Self::ReadOnly(frames), _) if matches!(**frames, Self::Paged { .. } | Self::ReadOnly(_)) => {
+                Some(("frames of pages that stay with their request", "others"))
+            }
+            _ if paged && !slots.into_iter().flatten().all(|slots| divides(slots.get())) => {
+                Some(("blocks and pages whose tokens divide those of the lifecycle's blocks", "others"))
+            }
             _ => None,
         };
         match wrong {
@@ -88,53 +132,73 @@ impl GroupFrames {
         }
     }
 
-    /// The group's page and block for a page of the lifecycle; none of groups without rows by position, or without a host
-    /// side.
-    fn ends(
-        &self,
-        geometry: &Geometry,
-        slot: u32,
-        mapped: Mapped,
-    ) -> Result<Option<(GroupKey<Paged>, PageId, HostBlockId)>, PlanError> {
-        let (group, blocks, page) = match self {
-            Self::Paged { group, blocks, pages } => (*group, blocks, at(pages, mapped.page.get())),
-            Self::Whole { group, blocks, pages, each } => {
-                (*group, blocks, whole(pages, *each, slot, mapped.position))
+    /// The group's pages and blocks for a page of the lifecycle; none of groups without rows by position, or that are not
+    /// written back.
+    fn ends(&self, scale: Scale<'_>, slot: u32, mapped: Mapped) -> Result<Option<Ends<'_>>, PlanError> {
+        let Some(group) = self.written_back(scale.geometry) else { return Ok(None) };
+        let [own_blocks, own_pages] =
+            [Memory::Host, Memory::Device].map(|memory| scale.each(group.id(), memory));
+        let (blocks, pages) = match self {
+            Self::Paged { blocks, pages, .. } => (blocks, some(pages, mapped.page.get(), own_pages)),
+            Self::Whole { blocks, pages, each, .. } => {
+                (blocks, some(whole(pages, *each, slot), mapped.position, own_pages))
             }
-            Self::Ring { .. } | Self::State { .. } => return Ok(None),
+            Self::Ring { .. } | Self::State { .. } | Self::ReadOnly(_) => return Ok(None),
         };
-        if geometry.spill_route(group).is_none() {
-            return Ok(None);
+        let blocks = some(blocks, mapped.block.get(), own_blocks);
+        let missing = |list| Err(self.missing(scale.geometry, list, mapped.position));
+        match (pages, blocks) {
+            ([], _) => missing("pages"),
+            (_, []) => missing("host blocks"),
+            _ => Ok(Some(Ends { group, pages, blocks })),
         }
-        let block = at(blocks, mapped.block.get());
-        let missing = |list| self.missing(geometry, list, mapped.position);
-        Ok(Some((group, page.ok_or_else(|| missing("pages"))?, block.ok_or_else(|| missing("host blocks"))?)))
+    }
+
+    /// The paged group whose pages are written back, if that is one.
+    fn written_back(&self, geometry: &Geometry) -> Option<GroupKey<Paged>> {
+        let (Self::Paged { group, .. } | Self::Whole { group, .. }) = self else { return None };
+        geometry.spill_route(*group).map(|_| *group)
     }
 
     /// Mirrors a page of the lifecycle.
     pub(super) fn map(
         &self,
         map: &mut PageMap,
-        geometry: &Geometry,
+        scale: Scale<'_>,
         slot: u32,
         mapped: Mapped,
     ) -> Result<(), PlanError> {
-        match self.ends(geometry, slot, mapped)? {
-            Some((group, page, block)) => map.map(group, page, block),
-            None => Ok(()),
+        let Some(Ends { group, pages, blocks }) = self.ends(scale, slot, mapped)? else { return Ok(()) };
+        let rows = |memory| scale.geometry.block_rows(group, memory).map_or(1, Rows::get).max(1);
+        let (page_rows, block_rows) = (rows(Memory::Device), rows(Memory::Host));
+        let all = page_rows.saturating_mul(u32::try_from(pages.len()).unwrap_or(u32::MAX));
+        let step = page_rows.min(block_rows);
+        for row in (0..all).step_by(usize::try_from(step).unwrap_or(1)) {
+            let (page, page_row) = (row.checked_div(page_rows), row.checked_rem(page_rows).unwrap_or(0));
+            let (block, block_row) = (row.checked_div(block_rows), row.checked_rem(block_rows).unwrap_or(0));
+            let page = page.and_then(|page| at(pages, page)).filter(|page| page.get() != Self::NONE);
+            let block = block.and_then(|block| at(blocks, block)).filter(|block| block.get() != Self::NONE);
+            // What no request reaches is not mirrored.
+            let Some((page, block)) = page.zip(block) else { continue };
+            let mapped = map.map_rows(group, (page, Rows::new(page_row)), (block, Rows::new(block_row)));
+            if let Err(error) = mapped {
+                unmap(map, group, pages)?;
+                return Err(error);
+            }
         }
+        Ok(())
     }
 
     /// Mirrors it no more.
     pub(super) fn unmap(
         &self,
         map: &mut PageMap,
-        geometry: &Geometry,
+        scale: Scale<'_>,
         slot: u32,
         mapped: Mapped,
     ) -> Result<(), PlanError> {
-        match self.ends(geometry, slot, mapped)? {
-            Some((group, page, _)) => map.unmap(group, page),
+        match self.ends(scale, slot, mapped)? {
+            Some(Ends { group, pages, .. }) => unmap(map, group, pages),
             None => Ok(()),
         }
     }
@@ -163,12 +227,12 @@ impl GroupFrames {
     pub(super) fn spill(
         &self,
         plan: &mut WriteBackPlan,
-        geometry: &Geometry,
+        scale: Scale<'_>,
         slot: u32,
         mapped: Mapped,
     ) -> Result<(), PlanError> {
-        match self.ends(geometry, slot, mapped)? {
-            Some((group, page, block)) => plan.spill(group, &[page], &[block]),
+        match self.ends(scale, slot, mapped)? {
+            Some(Ends { group, pages, blocks }) => plan.spill(group, pages, blocks),
             None => Ok(()),
         }
     }
@@ -196,25 +260,44 @@ impl GroupFrames {
         (position, block): (u32, Option<HostBlockId>),
     ) -> Result<(), PlanError> {
         let Self::State { group, blocks, pages } = self else { return Ok(()) };
+        if geometry.spill_route(*group).is_none() {
+            return Ok(());
+        }
         let page = at(pages, slot).ok_or_else(|| self.missing(geometry, "pages", slot))?;
         let block = block.and_then(|block| at(blocks, block.get()));
         plan.checkpoint(*group, page, block.ok_or_else(|| self.missing(geometry, "host blocks", position))?)
     }
 
-    /// What of the group lies where of a request: blocks, and pages.
-    pub(super) fn lists(&self, slot: u32, order: &LiftLists, lists: &mut GroupLists) {
+    /// What of the group lies where of a request: blocks, and pages. Of an import's, what it takes; else what holds tokens.
+    pub(super) fn lists(
+        &self,
+        scale: Scale<'_>,
+        (slot, order): (u32, &LiftLists),
+        span: Option<PromptSpan>,
+        lists: &mut GroupLists,
+    ) -> Result<(), PlanError> {
         let GroupLists { blocks: from, pages: to } = lists;
         from.clear();
         to.clear();
         match self {
-            Self::Paged { blocks, pages, .. } => {
-                from.extend(order.blocks.iter().filter_map(|block| at(blocks, block.get())));
-                to.extend(order.pages.iter().filter_map(|(_, page)| at(pages, page.get())));
+            Self::Paged { group, blocks, pages } => {
+                let (own, of_page) =
+                    (self.extent(scale, *group, order, span)?, scale.each(group.id(), Memory::Device));
+                from.extend(
+                    own.blocks.filter_map(|own| ordered(scale, group.id(), (blocks, &order.blocks), own)),
+                );
+                to.extend(own.pages.filter_map(|own| {
+                    let position = u32::try_from(own.checked_div(of_page)?).ok()?;
+                    let (_, page) = order.pages.iter().find(|(at, _)| *at == position)?;
+                    some(pages, page.get(), of_page).get(own.checked_rem(of_page)?).copied()
+                }));
             }
-            Self::Whole { blocks, pages, each, .. } => {
-                from.extend(order.blocks.iter().filter_map(|block| at(blocks, block.get())));
-                let positions = (0..).take(order.blocks.len());
-                to.extend(positions.filter_map(|position| whole(pages, *each, slot, position)));
+            Self::Whole { group, blocks, pages, each } => {
+                let own = self.extent(scale, *group, order, span)?;
+                from.extend(
+                    own.blocks.filter_map(|own| ordered(scale, group.id(), (blocks, &order.blocks), own)),
+                );
+                to.extend(own.pages.filter_map(|own| whole(pages, *each, slot).get(own).copied()));
             }
             Self::Ring { blocks, pages, .. } => {
                 from.extend(at(blocks, slot));
@@ -225,7 +308,42 @@ impl GroupFrames {
                 from.extend(block.and_then(|block| at(blocks, block.get())));
                 to.extend(at(pages, slot));
             }
+            Self::ReadOnly(frames) => frames.lists(scale, (slot, order), span, lists)?,
         }
+        Ok(())
+    }
+
+    /// Which of a group's blocks and pages are in its lists, counted from the request's first.
+    fn extent(
+        &self,
+        scale: Scale<'_>,
+        group: GroupKey<Paged>,
+        order: &LiftLists,
+        span: Option<PromptSpan>,
+    ) -> Result<Extent, PlanError> {
+        let memories = [Memory::Host, Memory::Device];
+        if let Some(span) = span.filter(|_| !order.landed())
+            && let Some([blocks, pages]) = paged_extent(scale.geometry, group, span)?
+        {
+            let range = |range: std::ops::Range<u32>| index(range.start.into())..index(range.end.into());
+            return Ok(Extent { blocks: range(blocks), pages: range(pages) });
+        }
+        // Pages of a tail begin at a position; there are as many as hold tokens, or have landed.
+        let first = match self {
+            Self::Paged { .. } => order.pages.first().map_or(0, |(position, _)| u64::from(*position)),
+            _ => 0,
+        };
+        let positions = u64::try_from(order.blocks.len()).unwrap_or(u64::MAX);
+        let first = first.saturating_mul(scale.block_tokens);
+        let end = match span {
+            Some(_) => positions.saturating_mul(scale.block_tokens),
+            None => order.tokens,
+        };
+        let [blocks, pages] = memories.map(|memory| {
+            let slots = scale.geometry.block_slots(group.id(), memory).map_or(1, |slots| slots.get().max(1));
+            index(first.checked_div(slots).unwrap_or(0))..index(end.div_ceil(slots))
+        });
+        Ok(Extent { blocks, pages })
     }
 
     /// The group's part of an import.
@@ -243,40 +361,31 @@ impl GroupFrames {
             Self::Paged { group, .. } | Self::Whole { group, .. } => part(*group, landed, blocks, pages),
             Self::Ring { group, .. } => part(*group, landed, blocks, pages),
             Self::State { group, .. } => part(*group, landed, blocks, pages),
+            Self::ReadOnly(frames) => frames.import(geometry, order, lists),
         }
     }
 
-    /// Adds what a request had before it was preempted: whole pages with rows in them, its ring, its state.
+    /// Adds what a request had before it was preempted: whole pages with rows in them, its ring, its state. What is never
+    /// written back stays in its slot's pages.
     pub(super) fn lift_again(
         &self,
         plan: &mut RestorePlan,
-        (geometry, block_tokens): (&Geometry, u64),
+        scale: Scale<'_>,
         (slot, order): (u32, &LiftLists),
         lists: &mut GroupLists,
     ) -> Result<(), PlanError> {
-        self.lists(slot, order, lists);
-        let GroupLists { blocks: from, pages: to } = lists;
-        let filled = |position: u32| u64::from(position).saturating_mul(block_tokens) < order.tokens;
+        self.lists(scale, (slot, order), None, lists)?;
+        let (geometry, GroupLists { blocks: from, pages: to }) = (scale.geometry, lists);
         match self {
-            Self::Paged { group, blocks, .. } => {
-                from.clear();
-                // Positions go up, so that pages without rows are the last ones.
-                let positions = order.pages.iter().map(|(position, _)| *position);
-                let numbers = positions.filter(|at| filled(*at)).filter_map(|own| at(&order.blocks, own));
-                from.extend(numbers.filter_map(|block| at(blocks, block.get())));
-                to.truncate(from.len());
+            Self::Paged { group, .. } => {
                 let route = geometry.lift_route(*group);
                 let route = route.ok_or_else(|| no_route(geometry, group.id(), HostToDevice::NAME))?;
                 gather(plan, Some(route), from, to)
             }
-            Self::Whole { group, .. } => {
-                let count = (0..).take(from.len()).take_while(|position| filled(*position)).count();
-                from.truncate(count);
-                to.truncate(count);
-                gather(plan, geometry.lift_route(*group), from, to)
-            }
+            Self::Whole { group, .. } => gather(plan, geometry.lift_route(*group), from, to),
             Self::Ring { group, .. } => gather(plan, geometry.lift_route(*group), from, to),
             Self::State { group, .. } => gather(plan, geometry.lift_route(*group), from, to),
+            Self::ReadOnly(_) => Ok(()),
         }
     }
 
@@ -286,6 +395,12 @@ impl GroupFrames {
         let (expected, found) = (u64::from(number).saturating_add(1), number.into());
         PlanError::ListLength { group: geometry.group_name(self.id()), list, expected, found }
     }
+}
+
+/// Which of a group's blocks and pages, counted from the request's first.
+struct Extent {
+    blocks: std::ops::Range<usize>,
+    pages: std::ops::Range<usize>,
 }
 
 /// One group's lists of an import: memory that is used again.
@@ -317,12 +432,43 @@ fn gather<K: Kind>(
     }
 }
 
-/// The page of a slot at a position.
-fn whole(pages: &[PageId], each: u32, slot: u32, position: u32) -> Option<PageId> {
-    let first = slot.checked_mul(each)?;
-    at(pages, first.checked_add(position).filter(|_| position < each)?)
+/// The pages of a slot, by position.
+fn whole(pages: &[PageId], each: u32, slot: u32) -> &[PageId] {
+    let (first, each) = (u64::from(slot).saturating_mul(each.into()), index(each.into()));
+    let own = pages.get(index(first)..).unwrap_or_default();
+    own.get(..each).unwrap_or(own)
+}
+
+/// A request's own block of a group: the list by the lifecycle's blocks, and the request's blocks there.
+fn ordered(
+    scale: Scale<'_>,
+    group: GroupId,
+    (blocks, order): (&[HostBlockId], &[HostBlockId]),
+    own: usize,
+) -> Option<HostBlockId> {
+    let each = scale.each(group, Memory::Host);
+    let number = order.get(own.checked_div(each)?)?;
+    some(blocks, number.get(), each).get(own.checked_rem(each)?).copied()
+}
+
+/// The entries of a number that stands for `each` of them, as far as there are any.
+fn some<T>(list: &[T], number: u32, each: usize) -> &[T] {
+    let first = index(number.into()).saturating_mul(each);
+    let own = list.get(first..).unwrap_or_default();
+    own.get(..each).unwrap_or(own)
+}
+
+/// Unmaps pages.
+fn unmap(map: &mut PageMap, group: GroupKey<Paged>, pages: &[PageId]) -> Result<(), PlanError> {
+    let real = |page: &&PageId| page.get() != GroupFrames::NONE;
+    pages.iter().filter(real).try_for_each(|page| map.unmap(group, *page))
 }
 
 fn at<T: Copy>(list: &[T], number: u32) -> Option<T> {
-    list.get(usize::try_from(number).ok()?).copied()
+    list.get(index(number.into())).copied()
+}
+
+/// A number as an index; one that does not fit finds nothing.
+fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::event::{Effect, Event};
-use super::frames::{GroupFrames, GroupLists, Mapped};
+use super::frames::{GroupFrames, GroupLists, Mapped, Scale};
 use super::lists::LiftLists;
 use super::order::Order;
 use super::rank::Rank;
@@ -102,7 +102,9 @@ impl StepPlans {
         options: StepOptions,
     ) -> Result<Self, PlanError> {
         let StepOptions { requests: count, block_tokens, pages, rows, mode, writes } = options;
-        frames.iter().try_for_each(|frames| frames.check(&geometry))?;
+        let block_tokens = u64::from(block_tokens.max(1));
+        let scale = Scale { geometry: &geometry, block_tokens };
+        frames.iter().try_for_each(|frames| frames.check(scale))?;
         let known = |id| frames.iter().any(|frames| frames.id() == id);
         let groups = (0..).map(GroupId::new).zip(geometry.groups());
         if let Some((_, group)) = groups.into_iter().find(|(id, group)| group.is_lifted() && !known(*id)) {
@@ -119,7 +121,7 @@ impl StepPlans {
             },
             worker: Worker::new(rank, count)?,
             writes,
-            block_tokens: block_tokens.max(1).into(),
+            block_tokens,
             frames,
             mode,
             reservations: Reservations::new(Arc::clone(&geometry), count, pages)?,
@@ -136,6 +138,12 @@ impl StepPlans {
     #[must_use]
     pub const fn worker(&self) -> &Worker {
         &self.worker
+    }
+
+    /// The plan of lifts, as it was made last, to be read.
+    #[must_use]
+    pub const fn lifts(&self) -> &RestorePlan {
+        &self.lifts
     }
 
     /// The plan of lifts, as it was made last.
@@ -200,12 +208,12 @@ impl StepPlans {
 
     /// Maps a page of the lifecycle in all groups, or in none.
     fn map(&mut self, slot: u32, mapped: Mapped) -> Result<(), PlanError> {
-        let Self { frames, geometry, mirrors, writes, .. } = self;
-        let map = mirrors.page_map_mut();
+        let Self { frames, geometry, mirrors, writes, block_tokens, .. } = self;
+        let (map, scale) = (mirrors.page_map_mut(), Scale { geometry, block_tokens: *block_tokens });
         for (done, own) in frames.iter().enumerate().filter(|_| *writes) {
-            if let Err(error) = own.map(map, geometry, slot, mapped) {
+            if let Err(error) = own.map(map, scale, slot, mapped) {
                 for before in frames.iter().take(done) {
-                    before.unmap(map, geometry, slot, mapped)?;
+                    before.unmap(map, scale, slot, mapped)?;
                 }
                 return Err(error);
             }
@@ -214,12 +222,12 @@ impl StepPlans {
     }
 
     fn unmap(&mut self, request: RequestId, page: PageId) -> Result<(), PlanError> {
-        let Self { requests, frames, geometry, mirrors, writes, .. } = self;
+        let Self { requests, frames, geometry, mirrors, writes, block_tokens, .. } = self;
         let Some(known) = known(requests, request) else { return Ok(()) };
         let Some(at) = known.mapped.iter().position(|mapped| mapped.page == page) else { return Ok(()) };
         if let Some(mapped) = known.mapped.get(at).copied().filter(|_| *writes) {
-            let map = mirrors.page_map_mut();
-            frames.iter().try_for_each(|own| own.unmap(map, geometry, request.slot(), mapped))?;
+            let (map, scale) = (mirrors.page_map_mut(), Scale { geometry, block_tokens: *block_tokens });
+            frames.iter().try_for_each(|own| own.unmap(map, scale, request.slot(), mapped))?;
         }
         known.mapped.remove(at);
         Ok(())
@@ -323,16 +331,16 @@ impl StepPlans {
 
     /// Adds a lift; `false` where it would be more than `most` bytes beside others.
     fn add_lift(&mut self, request: RequestId, most: Bytes) -> Result<bool, PlanError> {
-        let Self { requests, frames, reservations, lifts, geometry, scratch, .. } = self;
-        let slot = request.slot();
+        let Self { requests, frames, reservations, lifts, geometry, scratch, block_tokens, .. } = self;
+        let (slot, scale) = (request.slot(), Scale { geometry, block_tokens: *block_tokens });
         let known = known(requests, request).filter(|known| known.request == Some(request));
         // Nothing was said of it: there is nothing to lift.
         let Some(Known { lists: Some(order), import, .. }) = known else { return Ok(true) };
         let Some(span) = order.span() else {
-            let (mark, from) = (lifts.begin(), (&**geometry, self.block_tokens));
+            let mark = lifts.begin();
             let mut all = frames.iter().zip(&mut scratch.lists);
             return all
-                .try_for_each(|(frames, lists)| frames.lift_again(lifts, from, (slot, order), lists))
+                .try_for_each(|(frames, lists)| frames.lift_again(lifts, scale, (slot, order), lists))
                 .map(|()| true)
                 .inspect_err(|_| lifts.rewind(mark));
         };
@@ -340,7 +348,7 @@ impl StepPlans {
             Some(import) => import,
             None => {
                 let reserved =
-                    scratch.reserve(reservations, (frames, geometry), (slot, order), span?, self.mode)?;
+                    scratch.reserve(reservations, (frames, scale), (slot, order), span?, self.mode)?;
                 *import.insert(reserved)
             }
         };
@@ -351,8 +359,9 @@ impl StepPlans {
     }
 
     fn add_write_back(&mut self, work: Work) -> Result<(), PlanError> {
-        let Self { requests, frames, write_backs, writes, geometry, .. } = self;
+        let Self { requests, frames, write_backs, writes, geometry, block_tokens, .. } = self;
         let (request, slot) = (work.request(), work.request().slot());
+        let scale = Scale { geometry, block_tokens: *block_tokens };
         let Some(known) = known(requests, request).filter(|known| known.request == Some(request)) else {
             return Ok(());
         };
@@ -374,7 +383,7 @@ impl StepPlans {
         // What is not mapped is a copy of what others see.
         let within = |mapped: &&Mapped| *writes && (first..=last).contains(&mapped.position);
         for mapped in known.mapped.iter().filter(within) {
-            frames.iter().try_for_each(|frames| frames.spill(write_backs, geometry, slot, *mapped))?;
+            frames.iter().try_for_each(|frames| frames.spill(write_backs, scale, slot, *mapped))?;
         }
         if *writes && matches!(work, Work::Rewrite { .. }) {
             frames.iter().try_for_each(|frames| frames.spill_ring(write_backs, geometry, slot))?;
@@ -405,16 +414,18 @@ impl Scratch {
     fn reserve(
         &mut self,
         reservations: &mut Reservations,
-        (frames, geometry): (&[GroupFrames], &Geometry),
+        (frames, scale): (&[GroupFrames], Scale<'_>),
         (slot, order): (u32, &LiftLists),
         span: PromptSpan,
         mode: TailRows,
     ) -> Result<ImportId, PlanError> {
         for (frames, lists) in frames.iter().zip(&mut self.lists) {
-            frames.lists(slot, order, lists);
+            frames.lists(scale, (slot, order), Some(span), lists)?;
         }
         let mut groups = emptied(std::mem::take(&mut self.groups));
-        groups.extend(frames.iter().zip(&self.lists).map(|(own, lists)| own.import(geometry, order, lists)));
+        groups.extend(
+            frames.iter().zip(&self.lists).map(|(own, lists)| own.import(scale.geometry, order, lists)),
+        );
         let reserved = reservations.reserve(&Import { span, groups: &groups }, mode);
         self.groups = emptied(groups);
         reserved

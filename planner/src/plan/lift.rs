@@ -1,5 +1,6 @@
 //! Lifting: the imported blocks of each group into pages.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagelift_abi as abi;
@@ -12,9 +13,9 @@ use super::jobs::Piece;
 use super::pages::PagePlan;
 use super::run::{Rows, Steps};
 use crate::error::PlanError;
-use crate::geometry::{Geometry, Group, Lift, Route, Side};
+use crate::geometry::{Geometry, Group, GroupKey, Lift, Memory, Paged, Route, Side};
 use crate::id::PageId;
-use crate::import::{Import, ImportGroup, PromptSpan};
+use crate::import::{BlockSpan, Import, ImportGroup, PromptSpan};
 use crate::quantity::Bytes;
 
 /// Which rows of a partly filled page are lifted.
@@ -221,6 +222,32 @@ impl PagePlan<HostToDevice> {
     }
 }
 
+/// The first page that is lifted into: of a tail that of the last block's first row, which is the writable one unless blocks
+/// are larger, by `parts`, than pages.
+fn first_page(lift: Lift, blocks: BlockSpan, pages: BlockSpan, parts: u32) -> u32 {
+    match lift {
+        Lift::Tail => blocks.tail_page().saturating_mul(parts).min(pages.tail_page()),
+        _ => 0,
+    }
+}
+
+/// Which host blocks and which pages an import of a paged group lists, counted from the prompt's first; `None` for a group
+/// that is not lifted.
+pub(crate) fn paged_extent(
+    geometry: &Geometry,
+    group: GroupKey<Paged>,
+    span: PromptSpan,
+) -> Result<Option<[Range<u32>; 2]>, PlanError> {
+    let lift = geometry.group(group.id).map(|group| group.lift).filter(|lift| *lift != Lift::None);
+    let way = geometry.lift_route(group).and_then(|route| geometry.way(route.index));
+    let slots = |memory| geometry.block_slots(group.id, memory);
+    let sides = slots(Memory::Host).zip(slots(Memory::Device));
+    let Some(((lift, way), (host, device))) = lift.zip(way).zip(sides) else { return Ok(None) };
+    let (blocks, pages) = (span.in_blocks_of(host)?, span.in_blocks_of(device)?);
+    let [parts, _] = Steps::of(&way).parts;
+    Ok(Some([0..blocks.endpoints(), first_page(lift, blocks, pages, parts)..pages.endpoints()]))
+}
+
 /// What one group of an import is lifted by.
 struct Lifting<'a> {
     lists: ImportGroup<'a>,
@@ -294,11 +321,7 @@ impl<'a> Lifting<'a> {
         self.expect(geometry, "host blocks", self.lists.blocks.len(), blocks.endpoints().into())?;
         let steps = Steps::of(&self.way);
         let [source_parts, destination_parts] = steps.parts;
-        // The first page: that of the last block's first row, which is the writable one unless blocks are larger.
-        let first_page = match lift {
-            Lift::Tail => blocks.tail_page().saturating_mul(source_parts).min(pages.tail_page()),
-            _ => 0,
-        };
+        let first_page = first_page(lift, blocks, pages, source_parts);
         let needed = u64::from(pages.endpoints().saturating_sub(first_page));
         self.expect(geometry, "pages", self.lists.pages.len(), needed)?;
         // Source steps are counted from the list's first block, which is the prompt's.

@@ -71,6 +71,7 @@ pub use copies::CopyRun;
 pub use digest::{DigestNumber, DigestPlan};
 pub use direction::{DeviceToDevice, DeviceToHost, Direction, HostToDevice};
 pub use jobs::PlanCapacity;
+pub(crate) use lift::paged_extent;
 pub use lift::{LiftProgress, TailRows};
 pub use map::PageMap;
 pub use pages::PagePlan;
