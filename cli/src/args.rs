@@ -12,6 +12,7 @@ use pagelift::plan::TailRows;
 
 use crate::bench::Figure;
 use crate::manifest::Memory;
+use crate::restore::Fault;
 
 /// Restores imported KV-cache pages, and proves every byte.
 #[derive(Debug, Parser)]
@@ -69,6 +70,12 @@ pub struct Restore {
     /// Tokens to generate after the restore; the first replays the prompt's last one.
     #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_TOKENS))]
     pub generate: u32,
+    /// Play a fault, at a moment that follows from the seed.
+    #[arg(long, value_enum, value_name = "FAULT")]
+    pub inject: Option<Fault>,
+    /// Write the lifecycle's events to this file, for `pagelift replay`.
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
     /// Seed of the random bytes.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,

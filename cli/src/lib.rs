@@ -13,6 +13,7 @@
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
 //! | `replay` | does a lifecycle's log come out as it was? |
+//! | `setup` | what does every job begin with? |
 //! | `shell` | what do a shell's completion and a manual page say? |
 //! | `args`, `progress`, `say`, `text` | how does a person or a program talk to it? |
 //! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
@@ -35,6 +36,7 @@ pub mod rehearse;
 mod replay;
 mod restore;
 mod say;
+mod setup;
 mod shell;
 mod text;
 

@@ -55,7 +55,7 @@ pub fn rehearse(text: &[u8], most_bytes: u64, seed: u64) -> Result<Rehearsal, St
     let modes = [TailRows::Whole, TailRows::Exact, TailRows::ExactZeroed];
     let mode = modes.into_iter().cycle().nth((seed % 3) as usize).unwrap_or_default();
     let run = |generate| {
-        let options = Options { mode, generate, seed };
+        let options = Options { mode, generate, seed, ..Options::default() };
         restore::run(&manifest, &backend, options, Progress::new(true))
     };
     let most_tokens = (seed % 40) as u32;

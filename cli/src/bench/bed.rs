@@ -9,7 +9,8 @@ use rayon::prelude::*;
 
 use super::BenchError;
 use crate::manifest::SplitMix64;
-use crate::restore::{RestoreError, available_memory};
+use crate::restore::RestoreError;
+use crate::setup::available_memory;
 
 /// Bytes that are filled at a time: a multiple of a word.
 const CHUNK: usize = 1 << 16;

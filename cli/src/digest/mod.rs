@@ -9,7 +9,7 @@ mod keys;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagelift::backends::{Backend, Engine, open};
+use pagelift::backends::{Backend, Engine};
 use pagelift::geometry::Memory;
 use pagelift::id::Ticket;
 use pagelift::launcher::{Launcher, LauncherOptions};
@@ -17,12 +17,13 @@ use pagelift::plan::{DigestNumber, DigestPlan, Plan as _, PlanCapacity};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::manifest::{Draft, Family, Group, Landing, Lift, Manifest, Side, Span};
+use crate::manifest::{Family, Group, Landing, Lift, Manifest, Side, Span};
 use crate::progress::Progress;
-use crate::reference::{Model, Producer};
+use crate::reference::Model;
 use crate::restore::{self, Options, RestoreError, World};
 use crate::say::{self, number, say};
-use crate::{Failure, args, calibrate, exit};
+use crate::setup::Setup;
+use crate::{Failure, args, exit};
 use keys::Keys;
 
 /// Why a run ended early.
@@ -119,17 +120,14 @@ impl Serialize for Hex {
 
 /// `pagelift digest`.
 pub fn command(args: &args::Digest) -> Result<(), Failure> {
-    let options = Options { mode: args.mode.into(), generate: 0, seed: args.seed };
-    let draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
-    restore::check_memory(draft.footprint())?;
-    let opened = calibrate::apply(open(args.backend.into()).map_err(RestoreError::from)?);
-    let manifest = draft.assign().map_err(RestoreError::from)?;
+    let options = Options { mode: args.mode.into(), seed: args.seed, ..Options::default() };
+    let Setup { manifest, engine, backend_reason } = Setup::new(&args.manifest, args.backend)?;
     let progress = Progress::new(args.json);
-    let mut report = match &opened.engine {
+    let mut report = match &engine {
         Engine::Cpu(cpu) => run(&manifest, cpu, options, progress, |_| {}),
         Engine::Cuda(gpu) => run(&manifest, gpu, options, progress, |_| {}),
     }?;
-    report.backend_reason = opened.reason;
+    report.backend_reason = backend_reason;
     if args.json { say::json(&report) } else { print(&report) }
 }
 
@@ -137,7 +135,7 @@ pub fn command(args: &args::Digest) -> Result<(), Failure> {
 fn run<B: Backend>(
     manifest: &Manifest,
     backend: &B,
-    options: Options,
+    options: Options<'_>,
     progress: Progress,
     spoil: impl FnOnce(&mut World<'_>),
 ) -> Result<Report, DigestError> {
@@ -147,9 +145,7 @@ fn run<B: Backend>(
     })?;
     let mut model = Model::new(manifest, options.seed);
     world.fill(&model, progress)?;
-    restore::land(&mut world, &mut model, Producer::new(manifest, options.seed), progress)?;
-    let span = restore::span_of(manifest)?;
-    restore::lift(&mut world, &mut model, &backend, span, options.mode)?;
+    restore::import(&mut world, &mut model, backend, options, progress)?;
     spoil(&mut world);
 
     let lists =

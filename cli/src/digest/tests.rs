@@ -24,7 +24,7 @@ fn spoiled(
     mode: TailRows,
     spoil: impl FnOnce(&mut World<'_>),
 ) -> Result<Report, DigestError> {
-    let options = Options { mode, generate: 0, seed: 3 };
+    let options = Options { mode, seed: 3, ..Options::default() };
     run(manifest, &Cpu::with_threads(1).unwrap(), options, Progress::new(true), spoil)
 }
 
@@ -43,7 +43,7 @@ fn both_sides_agree_in_every_mode_and_launch_shape() {
             let one = spoiled(&manifest, mode, |_| {}).unwrap();
             let shape = Shape { blocks: 3, warps: 2, lanes: 32 };
             let emulated = Emulated { shape, seed };
-            let options = Options { mode, generate: 0, seed: 3 };
+            let options = Options { mode, seed: 3, ..Options::default() };
             let two = run(&manifest, &emulated, options, Progress::new(true), |_| {}).unwrap();
             assert_eq!(numbers(&one), numbers(&two), "{}", manifest.model());
             // The imported rows are the same in each mode.

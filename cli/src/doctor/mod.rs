@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::manifest::Draft;
 use crate::restore::RestoreError;
-use crate::{Failure, args, exit, restore, say, text};
+use crate::{Failure, args, exit, say, setup, text};
 pub use gpu::Gpu;
 use nixl::Nixl;
 
@@ -68,7 +68,7 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
         .map_err(|error| Failure { message: error.to_string(), code: exit::UNABLE })?;
     let took = begun.elapsed();
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let available_memory = restore::available_memory();
+    let available_memory = setup::available_memory();
     let memory = available_memory
         .map_or_else(|| "the system does not say".into(), |free| say::bytes(free) + " available");
     let (backend, gpu) = match &opened.engine {
@@ -137,7 +137,7 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
 /// Looks at a manifest, and not at its pools.
 fn fit(path: &PathBuf, available: Option<u64>) -> Result<Fit, Failure> {
     let draft = Draft::load(path).map_err(RestoreError::from)?;
-    let needed_memory = restore::needed_memory(draft.footprint());
+    let needed_memory = setup::needed_memory(draft.footprint());
     let fits = available.map(|available| needed_memory <= available);
     Ok(Fit { manifest: text::path(path), needed_memory, fits })
 }

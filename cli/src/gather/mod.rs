@@ -11,16 +11,17 @@ mod rows;
 
 use std::time::Instant;
 
-use pagelift::backends::{Backend, Engine, open};
+use pagelift::backends::{Backend, Engine};
 use pagelift::plan::{DeviceToDevice, Direction, HostToDevice};
 use serde::Serialize;
 
-use crate::manifest::{Draft, Family, Footprint, Group, Manifest, Memory, mix};
+use crate::manifest::{Family, Footprint, Group, Manifest, Memory, mix};
 use crate::progress::Progress;
 use crate::reference::Model;
-use crate::restore::{self, RestoreError, World};
+use crate::restore::World;
 use crate::say::{self, bytes, count, number, say, table};
-use crate::{Failure, args, calibrate};
+use crate::setup::{self, Setup};
+use crate::{Failure, args};
 use blocks::BlocksGathered;
 pub use error::GatherError;
 use rows::RowsGathered;
@@ -80,16 +81,13 @@ pub fn command(args: &args::Gather) -> Result<(), Failure> {
         rows: args.rows,
         seed: args.seed,
     };
-    let draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
-    restore::check_memory(draft.footprint())?;
-    let opened = calibrate::apply(open(args.backend.into()).map_err(RestoreError::from)?);
-    let manifest = draft.assign().map_err(RestoreError::from)?;
+    let Setup { manifest, engine, backend_reason } = Setup::new(&args.manifest, args.backend)?;
     let progress = Progress::new(args.json);
-    let mut report = match &opened.engine {
+    let mut report = match &engine {
         Engine::Cpu(cpu) => run(&manifest, cpu, options, progress),
         Engine::Cuda(gpu) => run(&manifest, gpu, options, progress),
     }?;
-    report.backend_reason = opened.reason;
+    report.backend_reason = backend_reason;
     if args.json { say::json(&report) } else { print(&report) }
 }
 
@@ -124,7 +122,7 @@ fn run_from<D: Direction, B: Backend>(
     // Each buffer has an image that it is compared with.
     let compact = buffers.iter().fold(0_u64, |sum, size| sum.saturating_add(size.bytes().saturating_mul(2)));
     let pools = manifest.footprint();
-    restore::check_memory(Footprint { bookkeeping: pools.bookkeeping.saturating_add(compact), ..pools })?;
+    setup::check_memory(Footprint { bookkeeping: pools.bookkeeping.saturating_add(compact), ..pools })?;
     let (mut world, buffers) = World::with(manifest, backend, progress, |builder, keys, memory| {
         buffers
             .into_iter()

@@ -245,17 +245,6 @@ impl Group {
     }
 }
 
-impl Side {
-    /// The block that holds a row of the request, and which row of it that is; for sides that list all blocks of it.
-    #[must_use]
-    pub fn slot_of(&self, row: u64) -> Option<(u32, u32)> {
-        let rows = u64::from(self.rows);
-        let block = self.blocks.get(usize::try_from(row / rows).ok()?)?;
-        // Below a number of 32 bits.
-        Some((*block, (row % rows) as u32))
-    }
-}
-
 /// What a side is checked against.
 struct Asked<'a> {
     memory: Memory,

@@ -10,7 +10,7 @@ use std::fs;
 use pagelift::plan::{RestorePlan, TailRows};
 
 use crate::manifest::{Draft, Manifest};
-use crate::restore::{self, AnyKey, RestoreError};
+use crate::restore::{AnyKey, RestoreError};
 use crate::{Failure, args, exit, picture, say, text};
 pub use dry::geometry;
 pub use explain::{Explained, Explanation};
@@ -42,7 +42,6 @@ pub fn command(args: &args::Plan) -> Result<(), Failure> {
 /// Plans the lift of a manifest's import.
 pub fn of(manifest: &Manifest, mode: TailRows) -> Result<Planned<'_>, RestoreError> {
     let (geometry, keys) = dry::geometry(manifest)?;
-    let span = restore::span_of(manifest)?;
-    let plan = restore::plan(manifest, &keys, geometry, span, mode)?;
+    let plan = dry::lift(manifest, &keys, geometry, mode)?;
     Ok(Planned { manifest, keys, plan })
 }

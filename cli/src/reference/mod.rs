@@ -30,5 +30,5 @@ mod tests;
 pub use address::{Place, row_place, slot};
 pub use content::Contents;
 pub use error::ReferenceError;
-pub use model::Model;
+pub use model::{Model, Row};
 pub use producer::{Piece, Producer};

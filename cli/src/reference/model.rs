@@ -1,7 +1,6 @@
 //! Which row must be where, after the operations of a run.
 
 use std::fmt;
-use std::sync::Arc;
 
 use super::address::row_place;
 use super::content::Contents;
@@ -70,6 +69,13 @@ struct Used {
     rows: Vec<Row>,
 }
 
+impl Used {
+    /// No group uses any block.
+    fn none(pool: &Pool) -> Self {
+        Self { numbers: vec![0; pool.blocks as usize], pages: Vec::new(), rows: Vec::new() }
+    }
+}
+
 /// What every byte of every pool must be.
 #[derive(Debug)]
 pub struct Model<'m> {
@@ -83,12 +89,14 @@ impl<'m> Model<'m> {
     /// Pools that nobody has touched.
     #[must_use]
     pub fn new(manifest: &'m Manifest, seed: u64) -> Self {
-        let used = |pool: &Arc<Pool>| {
-            let numbers = vec![0; pool.blocks as usize];
-            Used { numbers, pages: Vec::new(), rows: Vec::new() }
-        };
-        let used = manifest.pools().iter().map(used).collect();
+        let used = manifest.pools().iter().map(|pool| Used::none(pool)).collect();
         Self { manifest, contents: Contents::new(seed), used }
+    }
+
+    /// What was in the pools of a memory is lost: they hold what they held before the run.
+    pub fn forget(&mut self, memory: Memory) {
+        let pools = self.manifest.pools().iter().zip(&mut self.used);
+        pools.filter(|(pool, _)| pool.memory == memory).for_each(|(pool, used)| *used = Used::none(pool));
     }
 
     /// The contents that rows have.
@@ -110,7 +118,7 @@ impl<'m> Model<'m> {
         Some(Page { group, rows: used.rows.get(first..first.checked_add(rows)?)? })
     }
 
-    /// The producer's first blocks of the request arrive, with all their rows. `put` receives the bytes.
+    /// The producer's blocks of the request arrive, from that of a position on, with all their rows. `put` receives the bytes.
     ///
     /// # Errors
     ///
@@ -119,15 +127,15 @@ impl<'m> Model<'m> {
         &mut self,
         producer: Producer<'_>,
         group: &Group,
-        (memory, blocks): (Memory, &[u32]),
+        (memory, first, blocks): (Memory, u64, &[u32]),
         put: impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        for (position, block) in (0..).zip(blocks) {
+        for (position, block) in (first..).zip(blocks) {
             let rows = self.rows(group, memory, *block)?;
             let first = u64::saturating_mul(position, rows.len() as u64);
             rows.iter_mut().zip(first..).for_each(|(slot, row)| *slot = Row::Produced { row });
         }
-        producer.land(group, side(group, memory)?, blocks, put)
+        producer.land(group, side(group, memory)?, (first, blocks), put)
     }
 
     /// A row of a host block is lifted into a row of a page of the GPU.

@@ -65,16 +65,16 @@ impl<'m> Producer<'m> {
         }
     }
 
-    /// Copies the first blocks to their destinations, which the model has checked: layer by layer.
+    /// Copies blocks, from that of a position on, to their destinations, which the model has checked: layer by layer.
     pub(super) fn land<E: From<ReferenceError>>(
         self,
         group: &Group,
         side: &Side,
-        blocks: &[u32],
+        (position, blocks): (u64, &[u32]),
         mut put: impl FnMut(Piece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let received = group.received_blocks(side, self.manifest.span());
-        if blocks.len() as u64 > received {
+        if position.saturating_add(blocks.len() as u64) > received {
             let (group, position) = (group.name.clone(), received);
             return Err(ReferenceError::NotProduced { group, position, received }.into());
         }
@@ -89,7 +89,7 @@ impl<'m> Producer<'m> {
                 let pages = memory.get_mut(..page_bytes * blocks.len()).unwrap_or_default();
                 let first = number * at_once;
                 pages.par_chunks_mut(page_bytes * share).enumerate().for_each(|(number, pages)| {
-                    let first = (first + number * share) as u64;
+                    let first = position + (first + number * share) as u64;
                     for (position, page) in (first..).zip(pages.chunks_mut(page_bytes)) {
                         self.page(to, position, page);
                     }

@@ -116,7 +116,7 @@ fn run(manifest: &Manifest, steps: u64, mode: Mode) -> (Pools, Model<'_>) {
     for group in manifest.groups() {
         let side = group.landing_side().unwrap();
         let received = side.blocks.len().min(group.received_blocks(side, span) as usize);
-        let to = (side.pool.memory, &side.blocks[..received]);
+        let to = (side.pool.memory, 0, &side.blocks[..received]);
         model.land(producer, group, to, |piece| pools.put(piece)).unwrap();
         if group.lift != Lift::None {
             lift(manifest, &mut pools, &mut model, group, mode);
@@ -129,6 +129,12 @@ fn run(manifest: &Manifest, steps: u64, mode: Mode) -> (Pools, Model<'_>) {
         }
     }
     (pools, model)
+}
+
+/// The block that holds a row of the request, and which row of it that is.
+fn slot_of(host: &Side, row: u64) -> (u32, u32) {
+    let rows = u64::from(host.rows);
+    (host.blocks[(row / rows) as usize], (row % rows) as u32)
 }
 
 /// Lifts all rows of a group's pages, one by one.
@@ -144,7 +150,7 @@ fn lift(manifest: &Manifest, pools: &mut Pools, model: &mut Model<'_>, group: &G
     let slots = device.blocks.iter().flat_map(|page| (0..device.rows).map(move |row| (*page, row)));
     for (row, (page, to)) in (first..).zip(slots) {
         if row < copied {
-            let (block, from) = host.slot_of(row).unwrap();
+            let (block, from) = slot_of(host, row);
             model.lift(group, (block, from), (page, to)).unwrap();
             pools.copy(group, (HOST, block, from), (DEVICE, page, to));
         } else if mode == Mode::ExactZeroed {
@@ -236,7 +242,7 @@ fn what_breaks_the_rules_is_an_error() {
     let ignore = |_: Piece<'_>| Ok::<_, ReferenceError>(());
     let said = |result: Result<(), ReferenceError>| result.unwrap_err().to_string();
     assert_eq!(
-        said(model.land(producer, main, (HOST, &[1, 2, 3, 4, 5, 6]), ignore)),
+        said(model.land(producer, main, (HOST, 0, &[1, 2, 3, 4, 5, 6]), ignore)),
         "the producer hands over 5 blocks of group `main`, so there is none at position 5"
     );
     assert_eq!(

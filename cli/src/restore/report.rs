@@ -1,13 +1,15 @@
 //! What a restore did, for a person and for a program.
 
 use comfy_table::ContentArrangement;
-use pagelift::import::PromptSpan;
+use pagelift::backends::Backend;
 use pagelift::plan::TailRows;
 use serde::Serialize;
 
-use super::{Generated, Imported, Lifted, Options, RestoreError};
+use super::engine::Engine;
+use super::fault::Injected;
+use super::script::Played;
+use super::{Imported, Options, RestoreError, span_of};
 use crate::Failure;
-use crate::manifest::Manifest;
 use crate::say::{bytes, count, say, seconds, table};
 
 /// What a restore did. All counts are of this run.
@@ -52,8 +54,30 @@ pub struct Report {
     pub rows_skipped: u64,
     /// Bad entries met on the device.
     pub bad_entries: u64,
-    /// Pages sealed.
+    /// Pages of the lifecycle sealed, blocks that arrived whole included.
     pub pages_sealed: u64,
+    /// Blocks of the lifecycle that others may find.
+    pub published: u64,
+    /// Imports of which nothing was published, because they ended before they were lifted.
+    pub withheld: u64,
+    /// Requests that were aborted.
+    pub aborted: u64,
+    /// Requests that failed.
+    pub failed: u64,
+    /// Requests that lost their pages, and went on.
+    pub preempted: u64,
+    /// Blocks that a request found published.
+    pub found: u64,
+    /// Events of the lifecycle.
+    pub events: u64,
+    /// Those that said again what was known.
+    pub duplicate: u64,
+    /// Those of a question that was settled.
+    pub late: u64,
+    /// Those that were refused, and changed nothing.
+    pub refused: u64,
+    /// The fault that was played, and what came of it.
+    pub injected: Option<Injected>,
     /// Bytes of all pools, every one of which was compared with the reference.
     pub bytes_verified: u64,
     /// How often: after the lift and, where tokens were generated, after the last of them.
@@ -71,42 +95,51 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of a run whose bytes were all right.
-    pub fn new(
-        manifest: &Manifest,
-        span: PromptSpan,
-        options: Options,
-        backend: &'static str,
-        lifted: &Lifted,
-        generated: &Generated,
+    /// The report of a run whose bytes were all right; what ran it, and how long, is not known here.
+    pub fn new<B: Backend>(
+        engine: &Engine<'_, '_, B>,
+        played: &Played,
+        options: Options<'_>,
     ) -> Result<Self, RestoreError> {
-        let Generated { mirror, checkpoint, .. } = generated;
-        let launches = [lifted.counters.launches, mirror.launches, checkpoint.launches];
+        let (manifest, launched, lifted) = (engine.world.manifest, engine.launched(), engine.lifted);
+        let counters = engine.lifecycle.counters();
+        let launches = [launched.lift_launches, launched.mirror_launches, launched.checkpoint_launches];
         Ok(Self {
             model: manifest.model().into(),
-            imported: Imported::of(manifest, span)?,
+            imported: Imported::of(manifest, span_of(manifest)?)?,
             groups: manifest.groups().len(),
             layers: manifest.groups().iter().map(|group| u64::from(group.layers)).sum(),
             mode: mode_name(options.mode),
             jobs: lifted.jobs,
             units: lifted.units,
-            lift_launches: lifted.counters.launches,
-            mirror_launches: mirror.launches,
-            checkpoint_launches: checkpoint.launches,
+            lift_launches: launched.lift_launches,
+            mirror_launches: launched.mirror_launches,
+            checkpoint_launches: launched.checkpoint_launches,
             launches: launches.iter().sum(),
-            bytes_lifted: lifted.counters.bytes.unwrap_or(0),
+            bytes_lifted: launched.bytes_lifted,
             lift_seconds: lifted.seconds,
-            bytes_checkpointed: checkpoint.bytes.unwrap_or(0),
-            generated_tokens: generated.tokens,
-            steps: generated.steps,
-            rows_mirrored: mirror.rows.unwrap_or(0),
-            rows_skipped: mirror.skipped.unwrap_or(0),
-            bad_entries: mirror.bad,
-            pages_sealed: generated.pages_sealed,
-            bytes_verified: 0,
-            verifications: 0,
+            bytes_checkpointed: launched.bytes_checkpointed,
+            generated_tokens: options.generate,
+            steps: played.steps,
+            rows_mirrored: launched.rows_mirrored,
+            rows_skipped: launched.rows_skipped,
+            bad_entries: launched.bad_entries,
+            pages_sealed: counters.sealed,
+            published: counters.published,
+            withheld: counters.withheld,
+            aborted: counters.aborted,
+            failed: counters.failed,
+            preempted: counters.preempted,
+            found: counters.found,
+            events: counters.events,
+            duplicate: counters.duplicate,
+            late: counters.late,
+            refused: counters.refused,
+            injected: played.injected.clone(),
+            bytes_verified: played.bytes_verified,
+            verifications: played.verifications,
             verified: true,
-            backend,
+            backend: "",
             backend_reason: String::new(),
             seed: options.seed,
             seconds: 0.0,
@@ -179,13 +212,40 @@ impl Report {
             let launches = count(r.checkpoint_launches, "launch");
             rows.push(("checkpoints", format!("{} in {launches}", bytes(r.bytes_checkpointed))));
         }
-        if r.pages_sealed > 0 {
-            rows.push(("sealed", count(r.pages_sealed, "page")));
+        rows.push(("lifecycle", r.lifecycle()));
+        if let Some(injected) = &r.injected {
+            rows.push(("injected", injected.words()));
         }
-        let again = if r.verifications > 1 { ", after the lift and at the end" } else { "" };
+        let again = match r.verifications {
+            0 | 1 => String::new(),
+            2 => ", after the lift and at the end".into(),
+            n => format!(", {n} times"),
+        };
         rows.push(("verified", format!("every byte of {} of pools{again}", bytes(r.bytes_verified))));
         rows.push(("backend", format!("{} ({})", r.backend, r.backend_reason)));
         rows.push(("time", format!("{}, filling and comparing included", seconds(r.seconds))));
         rows
+    }
+
+    /// What the lifecycle counted.
+    fn lifecycle(&self) -> String {
+        let mut words = count(self.events, "event");
+        for (number, what) in [
+            (self.pages_sealed, "sealed"),
+            (self.published, "published"),
+            (self.found, "found"),
+            (self.withheld, "withheld"),
+            (self.aborted, "aborted"),
+            (self.failed, "failed"),
+            (self.preempted, "preempted"),
+            (self.duplicate, "twice"),
+            (self.late, "late"),
+            (self.refused, "refused"),
+        ] {
+            if number > 0 {
+                words += &format!(", {} {what}", crate::say::number(number));
+            }
+        }
+        words
     }
 }

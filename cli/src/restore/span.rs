@@ -11,9 +11,13 @@ use crate::say::{count, number};
 /// Tokens of a manifest's import.
 pub fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
     let recurrent = manifest.groups().iter().any(|group| group.shape.recurrent);
-    let recurrence = if recurrent { Recurrence::State } else { Recurrence::None };
-    let span = PromptSpan::new(Tokens::new(manifest.span().prompt_tokens), recurrence);
+    let span = PromptSpan::new(Tokens::new(manifest.span().prompt_tokens), recurrence(recurrent));
     Ok(span.map_err(pagelift::Error::from)?)
+}
+
+/// The library's word for it.
+pub const fn recurrence(recurrent: bool) -> Recurrence {
+    if recurrent { Recurrence::State } else { Recurrence::None }
 }
 
 /// The tokens of an import, and the blocks that hold them, as reports give them.

@@ -106,8 +106,21 @@ impl<'m> World<'m> {
 
     /// Fills all pools with what was there before the run: bytes that are random too, so that a stray write shows.
     pub fn fill(&mut self, model: &Model<'_>, progress: Progress) -> Result<(), RestoreError> {
-        let bar = progress.bytes("fill", self.pool_bytes());
-        for pool in self.manifest.pools() {
+        [manifest::Memory::Host, manifest::Memory::Device]
+            .into_iter()
+            .try_for_each(|memory| self.fill_memory(model, memory, progress))
+    }
+
+    /// The same, of the pools of one memory.
+    pub fn fill_memory(
+        &mut self,
+        model: &Model<'_>,
+        memory: manifest::Memory,
+        progress: Progress,
+    ) -> Result<(), RestoreError> {
+        let pools = || self.manifest.pools().iter().filter(|pool| pool.memory == memory);
+        let bar = progress.bytes("fill", pools().map(|pool| pool.bytes()).sum());
+        for pool in pools() {
             for (extent, id) in (0..).zip(self.extents.get(pool.index).into_iter().flatten()) {
                 if let Some(bytes) = self.memory.bytes_mut(*id) {
                     model.fill_untouched(pool, extent, bytes)?;

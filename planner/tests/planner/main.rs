@@ -9,6 +9,7 @@
 mod aliasing;
 mod digest;
 mod fixed;
+mod frames;
 mod gather;
 mod guards;
 mod lift;

@@ -1,0 +1,205 @@
+//! Frames of groups whose blocks and pages are smaller than the lifecycle's, and of groups that are only read.
+
+use std::sync::Arc;
+
+use pagelift_planner::error::PlanError;
+use pagelift_planner::geometry::*;
+use pagelift_planner::id::{HostBlockId, PageId};
+use pagelift_planner::import::{Policy, Recurrence};
+use pagelift_planner::layout::PagedLayout;
+use pagelift_planner::lifecycle::*;
+use pagelift_planner::plan::{Plan, PlanCapacity, RestorePlan, RowCapacity, TailRows, WriteBackPlan};
+use pagelift_planner::quantity::{Bytes, Tokens};
+
+const ROW: u64 = 64;
+/// Tokens of the lifecycle's blocks, and of host blocks: two of these are one of those.
+const BLOCK: u32 = 16;
+const HOST: u32 = 8;
+
+/// Three groups in host blocks of 8 tokens, with pages of 4, of 16, and of 8 that are only read.
+struct Engine {
+    lifecycle: Lifecycle,
+    plans: StepPlans,
+    small: GroupKey<Paged>,
+    large: GroupKey<Paged>,
+}
+
+fn group(builder: &mut GeometryBuilder, name: &'static str, page: u32, base: u64) -> GroupKey<Paged> {
+    let mut side = |memory: Memory, tokens: u32, count: u32, base: u64| {
+        let bytes = u64::from(tokens) * ROW;
+        let region = Region::new(base, u64::from(count) * bytes);
+        let pool = PoolSpec::new(&format!("{name}-{}", memory.name()), memory, count, &[region]);
+        let layout = PagedLayout::builder(tokens).segment("row", 64).build().unwrap();
+        Some(SideSpec::packed(builder.pool(pool).unwrap(), &[base], &[0], bytes, layout))
+    };
+    let host = side(Memory::Host, HOST, 32, base);
+    let device = side(Memory::Device, page, 16, base + 0x8000);
+    let (name, lift) = (name.into(), PagedLift::Tail);
+    builder.group(GroupSpec::<Paged> { name, layers: 1, landing: Landing::Host, lift, host, device }).unwrap()
+}
+
+fn numbers<T>(of: fn(u32) -> T, count: u32) -> Vec<T> {
+    (0..count).map(of).collect()
+}
+
+/// The geometry, and frames of its groups; the last group has pages from position 2 on.
+fn frames() -> (Arc<Geometry>, Vec<GroupFrames>, [GroupKey<Paged>; 2]) {
+    let mut builder = GeometryBuilder::new();
+    let small = group(&mut builder, "small", 4, 0x10000);
+    let large = group(&mut builder, "large", 16, 0x30000);
+    let read = group(&mut builder, "read", 8, 0x50000);
+    let blocks = || numbers(HostBlockId::new, 8);
+    let pages = [GroupFrames::NONE, GroupFrames::NONE, 7, 6, 5].map(PageId::new).to_vec();
+    let frames = vec![
+        GroupFrames::Paged { group: small, blocks: blocks(), pages: numbers(PageId::new, 8) },
+        GroupFrames::Paged { group: large, blocks: blocks(), pages: numbers(PageId::new, 2) },
+        GroupFrames::ReadOnly(Box::new(GroupFrames::Whole { group: read, blocks: blocks(), pages, each: 5 })),
+    ];
+    (Arc::new(builder.build().unwrap()), frames, [small, large])
+}
+
+const OPTIONS: StepOptions = StepOptions {
+    requests: 1,
+    block_tokens: BLOCK,
+    pages: PlanCapacity { jobs: 64, list_entries: 64 },
+    rows: RowCapacity { jobs: 8, changes: 64 },
+    mode: TailRows::Exact,
+    writes: true,
+};
+
+impl Engine {
+    fn new() -> Self {
+        let (geometry, frames, [small, large]) = frames();
+        let lifecycle = Lifecycle::new(LifecycleOptions {
+            ranks: 1,
+            writers: Ranks::first(1),
+            block_tokens: BLOCK,
+            recurrence: Recurrence::None,
+            requests: 1,
+            blocks: 4,
+            pages: 2,
+            keep: 0,
+            draft_lag: 0,
+            retries: 0,
+        });
+        let plans = StepPlans::new(Rank::new(0), geometry, frames, OPTIONS).unwrap();
+        Self { lifecycle: lifecycle.unwrap(), plans, small, large }
+    }
+
+    fn tell(&mut self, event: Event<'_>) -> Vec<Effect> {
+        let effects = self.lifecycle.apply(&event).unwrap().to_vec();
+        self.lifecycle.orders().for_each(|order| self.plans.hear(order).unwrap());
+        effects
+    }
+
+    /// A request of 21 tokens has landed, in three host blocks.
+    fn landed(&mut self) -> RequestId {
+        let (prompt, policy) = (Tokens::new(21), Policy::LiftTail);
+        let effects =
+            self.tell(Event::Admit(Admission { prompt, policy, producer: true, hashes: vec![].into() }));
+        let Some(Effect::Admitted { request, .. }) = effects.first().copied() else { panic!("{effects:?}") };
+        self.tell(Event::Posted { request, ranks: Ranks::NONE, each: 0 });
+        request
+    }
+
+    fn settle(&mut self, lane: Lane, settled: Settled) {
+        self.plans.staged(lane, 1);
+        self.plans.settle(lane, 1, settled);
+        let said: Vec<_> = self.plans.say().collect();
+        said.into_iter().for_each(|event| drop(self.tell(event)));
+    }
+
+    fn lifted(&mut self) -> Vec<Move> {
+        let plan: &RestorePlan = self.plans.plan_lifts(Bytes::new(u64::MAX));
+        let blocks = (0..plan.jobs()).map(|job| plan.blocks_of(job).collect());
+        moves(plan.summary(), blocks)
+    }
+
+    fn written_back(&mut self) -> Vec<Move> {
+        let plan: &WriteBackPlan = self.plans.plan_write_backs();
+        let blocks = (0..plan.jobs()).map(|job| plan.blocks_of(job).collect());
+        moves(plan.summary(), blocks)
+    }
+}
+
+/// A job's group, its blocks, and how many rows of each.
+type Move = (String, Vec<(u32, u32)>, u32);
+
+fn moves(
+    summary: pagelift_planner::plan::PlanSummary,
+    blocks: impl Iterator<Item = Vec<(u32, u32)>>,
+) -> Vec<Move> {
+    summary.jobs.into_iter().zip(blocks).map(|(job, blocks)| (job.group, blocks, job.rows)).collect()
+}
+
+fn job(group: &str, blocks: &[(u32, u32)], rows: u32) -> Move {
+    (group.into(), blocks.into(), rows)
+}
+
+#[test]
+fn case_07_a_number_stands_for_all_blocks_and_pages_of_its_tokens() {
+    let mut engine = Engine::new();
+    let request = engine.landed();
+    // Tokens 16 to 20 are in the third host block: five rows of it.
+    let lifted = engine.lifted();
+    assert_eq!(
+        lifted,
+        [
+            job("small", &[(2, 0)], 4),
+            job("small", &[(2, 1)], 1),
+            job("large", &[(2, 0)], 5),
+            job("read", &[(2, 7)], 5)
+        ]
+    );
+    engine.settle(Lane::Lift, Settled::Done);
+    let (small, large) = (engine.small, engine.large);
+    let map = engine.plans.mirror_plan().page_map_mut();
+    let mirrors = (0..8).map(|page| map.block_of(small, PageId::new(page)).map(HostBlockId::get));
+    let expected = [Some(2), Some(2), Some(3), Some(3), None, None, None, None];
+    assert_eq!(mirrors.collect::<Vec<_>>(), expected);
+    assert_eq!(map.block_of(large, PageId::new(0)), Some(HostBlockId::new(2)));
+
+    // A step's rows that were not mirrored are written back in whole pages, and not those of what is only read.
+    engine.tell(Event::Begin { request, tokens: 1 });
+    engine.plans.plan_mirrors();
+    engine.tell(Event::Accept { request, step: 1, tokens: 1 });
+    engine.settle(Lane::Mirror, Settled::Superseded);
+    let mut written = engine.written_back();
+    written.sort();
+    let expected = [
+        job("large", &[(0, 2)], 8),
+        job("large", &[(0, 3)], 8),
+        job("small", &[(0, 2), (2, 3)], 4),
+        job("small", &[(1, 2), (3, 3)], 4),
+    ];
+    assert_eq!(written, expected);
+    engine.settle(Lane::WriteBack, Settled::Done);
+
+    // Preempted, and lifted again: blocks and pages as far as there are tokens, 5 of them.
+    engine.tell(Event::Preempt { request });
+    engine.settle(Lane::Mirror, Settled::Done);
+    let map = engine.plans.mirror_plan().page_map_mut();
+    assert!((0..8).all(|page| map.block_of(small, PageId::new(page)).is_none()));
+    engine.tell(Event::Resume { request, behind: 0 });
+    let lifted = engine.lifted();
+    assert_eq!(lifted, [job("small", &[(2, 0)], 4), job("small", &[(2, 1)], 4), job("large", &[(2, 0)], 8)]);
+}
+
+#[test]
+fn frames_that_do_not_fit_are_refused() {
+    let (geometry, frames, _) = frames();
+    let refused = |frames: Vec<GroupFrames>, block_tokens| {
+        let options = StepOptions { block_tokens, ..OPTIONS };
+        let refused = StepPlans::new(Rank::new(0), Arc::clone(&geometry), frames, options).unwrap_err();
+        assert!(matches!(refused, PlanError::Frames { .. }), "{refused}");
+        refused.to_string()
+    };
+    assert!(refused(frames.clone(), 8).contains("divide"), "pages of 16 tokens");
+    let mut read = frames;
+    let dealt = read.remove(0);
+    read.push(GroupFrames::ReadOnly(Box::new(dealt)));
+    assert!(
+        refused(read, BLOCK).contains("stay with their request"),
+        "pages are given away when they are sealed"
+    );
+}
