@@ -57,14 +57,19 @@ impl GroupFrames {
     }
 
     fn __repr__(&self) -> String {
-        let (kind, blocks, pages) = match &self.0 {
-            RustFrames::Paged { blocks, pages, .. } => ("paged", blocks, pages),
-            RustFrames::Whole { blocks, pages, .. } => ("whole", blocks, pages),
-            RustFrames::Ring { blocks, pages, .. } => ("ring", blocks, pages),
-            RustFrames::State { blocks, pages, .. } => ("state", blocks, pages),
-        };
-        format!("GroupFrames({kind}, {} blocks, {} pages)", blocks.len(), pages.len())
+        words(&self.0)
     }
+}
+
+fn words(frames: &RustFrames) -> String {
+    let (kind, blocks, pages) = match frames {
+        RustFrames::Paged { blocks, pages, .. } => ("paged", blocks, pages),
+        RustFrames::Whole { blocks, pages, .. } => ("whole", blocks, pages),
+        RustFrames::Ring { blocks, pages, .. } => ("ring", blocks, pages),
+        RustFrames::State { blocks, pages, .. } => ("state", blocks, pages),
+        RustFrames::ReadOnly(frames) => return format!("{}, read only", words(frames)),
+    };
+    format!("GroupFrames({kind}, {} blocks, {} pages)", blocks.len(), pages.len())
 }
 
 /// What a step's plans have in them.
