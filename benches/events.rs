@@ -1,4 +1,4 @@
-//! What an event costs the host, with few and with many imports in flight.
+//! What an event costs the host, and an import its memory, with few and with many imports in flight.
 //!
 //! Each import goes its whole way beside so many others that wait for their ranks: it is admitted, received, lifted by two
 //! ranks, decodes a few tokens, and ends. `docs/benchmarks.md` says how to read it.
@@ -71,16 +71,34 @@ fn serve(lifecycle: &mut Lifecycle, number: u128) {
     ranks.iter().for_each(|rank| apply(lifecycle, &Event::Answer { request, round: 2, rank: *rank, answer }));
 }
 
+/// Imports that wait for their ranks.
+const IN_FLIGHT: [u32; 4] = [10, 100, 1_000, 10_000];
+
+/// A lifecycle with so many imports in flight, and the number of the next.
+fn filled(imports: u32) -> (Lifecycle, u128) {
+    let mut lifecycle = lifecycle(imports);
+    for number in 0..imports.into() {
+        receive(&mut lifecycle, number);
+    }
+    (lifecycle, imports.into())
+}
+
+/// What a lifecycle holds for each of its imports: slots, block lists, hashes, and its share of blocks and pages.
+fn memory(_: &mut Criterion) {
+    for imports in IN_FLIGHT {
+        let mut kept = None;
+        let counted = allocation_counter::measure(|| kept = Some(filled(imports)));
+        let bytes = counted.bytes_current / i64::from(imports);
+        println!("events/memory of an import/{imports}: {bytes} B");
+        drop(kept);
+    }
+}
+
 fn events(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("events");
     group.throughput(Throughput::Elements(EVENTS));
-    for imports in [10, 100, 1_000, 10_000] {
-        let mut lifecycle = lifecycle(imports);
-        let mut number = 0;
-        for _ in 0..imports {
-            receive(&mut lifecycle, number);
-            number += 1;
-        }
+    for imports in IN_FLIGHT {
+        let (mut lifecycle, mut number) = filled(imports);
         group.bench_function(BenchmarkId::new("an import's whole way", imports), |bencher| {
             bencher.iter(|| {
                 serve(&mut lifecycle, number);
@@ -91,5 +109,5 @@ fn events(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, events);
+criterion_group!(benches, memory, events);
 criterion_main!(benches);

@@ -1,5 +1,5 @@
 //! `cargo xtask soak`: random plans by the CPU's kernels until so many jobs are done, and then engines in simulation until so
-//! many imports are.
+//! many imports are; or every state of larger worlds.
 
 use std::process::{Command, ExitCode};
 
@@ -20,13 +20,19 @@ pub struct Args {
     /// The first case, and the first engine.
     #[arg(long, default_value_t = 0)]
     seed: u64,
-    /// Threads that do plans; as many as the machine has, if not said.
+    /// Threads that do plans, or visit worlds; as many as the machine has, if not said.
     #[arg(long)]
     threads: Option<u32>,
+    /// Visit every state of the lifecycle's larger worlds instead: some minutes, and about 2 GB of memory.
+    #[arg(long, conflicts_with_all = ["jobs", "imports", "seed"])]
+    worlds: bool,
 }
 
 /// Builds the soaks, and runs them.
 pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
+    if args.worlds {
+        return worlds(workspace, args.threads);
+    }
     let seed = args.seed.to_string();
     if args.jobs > 0 {
         let example = ["--package", "pagelift-cases", "--features", "memory", "--example", "soak"];
@@ -58,4 +64,16 @@ fn run(mut soak: Command) -> Result<bool> {
     let program = soak.get_program().to_owned();
     eprintln!("{} can be copied to another machine, and run there alone", program.display());
     Ok(soak.status().with_context(|| format!("could not start {}", program.display()))?.success())
+}
+
+/// The tests that a run of all tests leaves out, for they take minutes.
+fn worlds(workspace: &Workspace, threads: Option<u32>) -> Result<ExitCode> {
+    let mut tests = workspace.cargo();
+    tests.args(["test", "--release", "--package", "pagelift-planner", "--test", "explore", "--"]);
+    tests.args(["--ignored", "--nocapture"]);
+    if let Some(threads) = threads {
+        tests.args(["--test-threads", &threads.to_string()]);
+    }
+    process::run(&mut tests)?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -41,3 +41,17 @@ impl Pages {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::slab::Key;
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_given_back_twice_is_free_once() {
+        let mut pages = Pages::new(2).unwrap();
+        let page = pages.take(RequestId::of(Key { slot: 0, generation: 1 })).unwrap();
+        (0..2).for_each(|_| pages.release(page));
+        assert_eq!((pages.free(), pages.holder(page)), (2, None));
+    }
+}

@@ -147,6 +147,8 @@ fn states_that_land_on_the_device() {
 fn a_model_with_states() {
     let (scripts, options) = states();
     explore("states, a preemption", options, &scripts, Faults { preemptions: 1, ..NONE });
+    let longer = scripts.map(|script| Script { steps: 3, ..script });
+    explore("states, a superseded launch", options, &longer, Faults { superseded: 1, ..NONE });
 }
 
 #[test]
@@ -176,7 +178,7 @@ fn two_imports_with_any_two_faults() {
     explore("two imports, any two faults", OPTIONS, &two_imports(), any(2));
 }
 
-/// Larger worlds, each alone. Minutes, and best without debug assertions: `cargo test --release --test explore -- --ignored`.
+/// Larger worlds, each alone. Minutes, and best without debug assertions: `cargo xtask soak --worlds`.
 mod whole {
     use super::*;
 
@@ -196,6 +198,7 @@ mod whole {
         aligned_prompts: LifecycleOptions { pages: 2, ..OPTIONS }, aligned(), any(2);
         drafts_and_two_faults: OPTIONS, drafts(), any(2);
         two_steps_ahead: decoding().1, decoding().0, any(2);
+        states_and_the_host_ahead: states().1, [Script { steps: 3, ahead: 2, ..script() }], any(1);
         states_and_two_faults: states().1, states().0, any(2);
         landing_on_the_device_and_two_faults: OPTIONS, device(), any(2);
         rows_that_are_final_a_step_later: late_drafts(1).1, late_drafts(1).0, any(1);
