@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 use cargo_metadata::semver::Version;
-use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
+use cargo_metadata::{CargoOpt, DependencyKind, Metadata, MetadataCommand, Package};
 
 /// The package whose kernels become PTX.
 pub const KERNELS: &str = "pagelift-kernels";
@@ -89,6 +89,16 @@ impl Workspace {
             waiting.extend(own.map(|dependency| dependency.name.clone()));
         }
         Ok(found)
+    }
+
+    /// The folder of a package that the workspace depends on, with some feature. Cargo fetches what is missing.
+    pub fn dependency(&self, name: &str) -> Result<PathBuf> {
+        let all = MetadataCommand::new()
+            .features(CargoOpt::AllFeatures)
+            .exec()
+            .context("cargo could not list the dependencies")?;
+        let package = all.packages.iter().find(|package| package.name.as_str() == name);
+        folder(package.with_context(|| format!("nothing depends on {name}"))?)
     }
 
     /// Cargo, as the one that started us: the same toolchain throughout.

@@ -118,9 +118,15 @@ impl Agent {
     /// the library's own format.
     ///
     /// # Errors
-    /// What NIXL refuses.
+    /// What NIXL refuses, and a name that is not UTF-8.
     pub fn add_peer(&mut self, metadata: &[u8]) -> Result<String, NixlError> {
-        self.agent.load_remote_md(metadata).map_err(NixlError::call("take a peer's description"))
+        let failed = NixlError::call("take a peer's description");
+        // The bindings panic at a name that is not UTF-8, when they hold nothing any more.
+        let load = std::panic::AssertUnwindSafe(|| self.agent.load_remote_md(metadata));
+        match std::panic::catch_unwind(load) {
+            Ok(name) => name.map_err(failed),
+            Err(_) => Err(failed(nixl_sys::NixlError::InvalidParam)),
+        }
     }
 
     /// Forgets a peer: a process that takes its place must be added anew.

@@ -25,7 +25,8 @@ struct Lists {
     entries: [u64; 2],
 }
 
-/// A read in flight. It is asked until it has ended: until then it may write, and dropping it does not end that for sure.
+/// A read in flight. It is asked until it has ended: until then it may write. Dropping it asks NIXL to stop it, and NIXL does
+/// not say whether it has; what ends it for sure is to drop the agent, and its memory's registration with it.
 pub struct Reading {
     request: XferRequest,
     agent: nixl_sys::Agent,
