@@ -88,7 +88,7 @@ fn capacities_past_the_largest_are_refused() {
 fn more_blocks_than_a_plan_keeps_track_of_are_refused() {
     let geometry = geometry(1, 1 << 31, 4).unwrap();
     let error = RestorePlan::new(Arc::clone(&geometry), PlanCapacity::default()).unwrap_err();
-    let words = "the plan needs 2147483652 blocks of all pools, and the table has room for 67108864";
+    let words = "2147483652 blocks of all pools are needed, and there is room for 67108864";
     assert_eq!(error.to_string(), words);
     let error = MirrorPlan::new(Arc::clone(&geometry), RowCapacity::default()).unwrap_err();
     assert!(matches!(error, PlanError::Capacity { needed, .. } if needed == 1 << 31), "{error}");

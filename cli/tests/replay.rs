@@ -51,6 +51,8 @@ fn what_is_no_log_is_refused() {
         (&log.replacen(r#"_log":1"#, r#"_log":2"#, 1), "version 2"),
         (r#"{"pagelift_lifecycle_log":2,"whatever":1}"#, "the log has version 2; expected version 1"),
         (&log.replacen(r#""ranks":2"#, r#""ranks":0"#, 1), "the number of ranks is 0"),
+        // Before the machine's memory is gone.
+        (&log.replacen(r#""blocks":"#, r#""blocks":20000000"#, 1), "blocks is 20000000"),
         (&format!("{log}{{\"event\":\"dance\"}}"), "unknown variant"),
     ] {
         let (_folder, path) = file(text.as_bytes());

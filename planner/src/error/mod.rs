@@ -9,6 +9,6 @@ mod span;
 pub use geometry::GeometryError;
 pub(crate) use geometry::segment_words;
 pub use layout::LayoutError;
-pub use lifecycle::LifecycleError;
+pub use lifecycle::{LifecycleError, Resource};
 pub use plan::PlanError;
 pub use span::SpanError;

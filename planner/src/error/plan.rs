@@ -167,8 +167,8 @@ pub enum PlanError {
         /// The import.
         import: ImportId,
     },
-    /// More than the table has room for.
-    #[error("the plan needs {needed} {what}, and the table has room for {capacity}")]
+    /// More than there is room for.
+    #[error("{needed} {what} are needed, and there is room for {capacity}")]
     Capacity {
         /// What ran out.
         what: &'static str,
@@ -178,9 +178,7 @@ pub enum PlanError {
         capacity: u64,
     },
     /// Memory that a plan keeps for its capacity or its geometry, and that is not there.
-    #[error(
-        "no memory for {entries} {what}; make the plan with a smaller capacity, or pools with fewer blocks"
-    )]
+    #[error("there is no memory for {entries} {what}: ask for fewer")]
     OutOfMemory {
         /// What it is for.
         what: &'static str,

@@ -29,7 +29,7 @@ pub enum Recurrence {
 /// assert_eq!((hybrid.imported().get(), hybrid.resume_at().get()), (32_000, 32_000));
 /// # Ok::<(), pagelift_planner::error::SpanError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct PromptSpan {
     prompt_tokens: Tokens,
     imported_tokens: Tokens,
@@ -37,6 +37,10 @@ pub struct PromptSpan {
 }
 
 impl PromptSpan {
+    /// What a request has before it is admitted.
+    pub(crate) const NOTHING: Self =
+        Self { prompt_tokens: Tokens::ZERO, imported_tokens: Tokens::ZERO, resume_at: Tokens::ZERO };
+
     /// The span of a whole prompt.
     ///
     /// # Errors

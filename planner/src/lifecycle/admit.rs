@@ -7,7 +7,7 @@ use super::request::{Progress, Request, RequestId, Stage};
 use super::round::Round;
 use super::shared::Shared;
 use super::steps::Steps;
-use crate::error::LifecycleError;
+use crate::error::{LifecycleError, Resource};
 use crate::import::{Arrival, Policy, PromptSpan, Recurrence};
 use crate::plan::renew;
 use crate::quantity::Tokens;
@@ -72,7 +72,7 @@ impl Request {
             return Ok(());
         }
         // Nothing has to be read, so nobody waits for it: the producer is told, and that is all.
-        self.valid = self.imported;
+        self.valid = span.imported().get();
         self.notify(id, shared);
         self.lift(id, shared);
         Ok(())
@@ -83,7 +83,7 @@ impl Request {
         let (imported, resume_at) = (span.imported().get(), span.resume_at().get());
         (self.stage, self.ending, self.whole) = (Stage::Reserved, None, None);
         (self.producer, self.arrival, self.found, self.tail) = (producer, arrival, found, tail);
-        (self.prompt, self.imported, self.resume_at) = (span.prompt().get(), imported, resume_at);
+        self.span = span;
         (self.reads, self.round, self.retries) = (Reads::default(), Round::default(), shared.options.retries);
         self.valid = u64::from(found).saturating_mul(shared.block_tokens());
         self.steps = Steps::from(resume_at);
@@ -184,23 +184,14 @@ fn check_room(
     blocks: u32,
     shared: &Shared,
 ) -> Result<(), LifecycleError> {
-    let length = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let free = length(shared.pages.free());
-    if free < u64::from(wanted.pages) {
-        return Err(LifecycleError::NoRoom { what: "pages", needed: wanted.pages.into(), free });
-    }
+    shared.check_room(Resource::Pages, wanted.pages, (index(wanted.pages), shared.pages.free()))?;
     // Blocks that are found are not to be had any more.
-    let hashes = admission.hashes.iter().take(index(wanted.found));
-    let idle = hashes.filter_map(|hash| shared.blocks.find(*hash));
-    let idle = length(idle.filter(|(block, _)| shared.blocks.users(*block) == 0).count());
-    let (needed, free) = (
-        u64::from(blocks.saturating_sub(wanted.found)),
-        length(shared.blocks.available()).saturating_sub(idle),
-    );
-    if free < needed {
-        return Err(LifecycleError::NoRoom { what: "host blocks", needed, free });
-    }
-    Ok(())
+    let found =
+        admission.hashes.iter().take(index(wanted.found)).filter_map(|hash| shared.blocks.find(*hash));
+    let idle = found.filter(|(block, _)| shared.blocks.users(*block) == 0).count();
+    let needed = index(blocks.saturating_sub(wanted.found));
+    let free = shared.blocks.available().saturating_sub(idle);
+    shared.check_room(Resource::HostBlocks, blocks, (needed, free))
 }
 
 pub(super) fn index(number: u32) -> usize {

@@ -6,7 +6,7 @@ use super::options::LifecycleOptions;
 use super::rank::Rank;
 use super::request::{Ending, Progress, Request, RequestId, Stage};
 use super::shared::Shared;
-use crate::error::LifecycleError;
+use crate::error::{LifecycleError, Resource};
 use crate::import::{Arrival, Recurrence};
 use crate::plan::renew_more;
 use crate::quantity::Rows;
@@ -22,28 +22,33 @@ impl Request {
             return Err(LifecycleError::Range { what, found: 0, least: 1, most: u32::MAX.into() });
         }
         let settled = self.least(shared.ranks(), |rank| rank.steps).min(self.steps.accepted);
-        let ahead = u64::from(self.steps.begun.saturating_sub(settled));
-        let most = u64::from(LifecycleOptions::MOST_AHEAD);
+        let (ahead, most) = (self.steps.begun.saturating_sub(settled), LifecycleOptions::MOST_AHEAD);
         if ahead >= most {
-            let (what, needed) = ("steps ahead of the ranks", ahead.saturating_add(1));
-            return Err(LifecycleError::NoRoom { what, needed, free: most.saturating_sub(ahead) });
+            return Err(LifecycleError::TooFarAhead { request: id, ahead, most });
         }
         let (reach, block) = (self.steps.reach, shared.block_tokens());
         let end = reach.saturating_add(tokens.into());
         let last = end.saturating_sub(1);
         if shared.options.recurrence == Recurrence::State {
-            let crosses = reach.checked_div(block) != last.checked_div(block);
-            let behind = self.steps.accepted < self.steps.begun;
-            let unsure = behind && (tokens > 1 || self.steps.reach > self.steps.at.saturating_add(ahead));
             // The state at a page's end is checkpointed before anything is computed after it.
-            if crosses || unsure || (behind && reach.checked_rem(block) == Some(0)) {
-                return self.wrong(id, "compute past a page's end before its state is known to be there");
+            let crosses = reach.checked_div(block) != last.checked_div(block);
+            let open = self.steps.begun.saturating_sub(self.steps.accepted);
+            let unsure = tokens > 1 || reach > self.steps.at.saturating_add(ahead.into());
+            if open > 0 && (crosses || unsure || reach.checked_rem(block) == Some(0)) {
+                return Err(LifecycleError::StatePending { request: id, open });
+            }
+            if crosses {
+                let what =
+                    "the number of tokens of a step, which ends with its page where a model has states,";
+                let most = block.saturating_sub(reach.checked_rem(block).unwrap_or(0));
+                return Err(LifecycleError::Range { what, found: tokens.into(), least: 1, most });
             }
         }
         let last = last.checked_div(block).and_then(|last| u32::try_from(last).ok());
         let Some(last) = last.filter(|last| *last < u32::MAX) else {
-            let what = "the number of tokens of a request";
-            return Err(LifecycleError::Range { what, found: end, least: 1, most: u32::MAX.into() });
+            let what = "the end of what the request may compute, in tokens,";
+            let most = u64::from(u32::MAX).saturating_mul(block);
+            return Err(LifecycleError::Range { what, found: end, least: 1, most });
         };
         // A page that was let go of is not written again.
         let tail = self.tail_position(shared);
@@ -70,8 +75,8 @@ impl Request {
         let end = last.saturating_add(1);
         let blocks = index(end).saturating_sub(self.blocks.len());
         let pages = index(end.saturating_sub(first));
-        check("host blocks", blocks, shared.blocks.available())?;
-        check("pages", pages, shared.pages.free())?;
+        shared.check_room(Resource::HostBlocks, end, (blocks, shared.blocks.available()))?;
+        shared.check_room(Resource::Pages, end.saturating_sub(first), (pages, shared.pages.free()))?;
         renew_more("blocks of a request", &mut self.blocks, blocks)?;
         renew_more("pages of a request", &mut self.pages, pages)?;
         for _ in 0..blocks {
@@ -91,8 +96,8 @@ impl Request {
     ) -> Result<(), LifecycleError> {
         let next = self.steps.accepted.saturating_add(1);
         if step != next || step > self.steps.begun {
-            let (what, latest) = ("step to accept", self.steps.begun);
-            return Err(LifecycleError::NotYet { request: id, what, number: step, latest });
+            let begun = self.steps.begun;
+            return Err(LifecycleError::OutOfOrder { request: id, step, next, begun });
         }
         let computed = self.steps.next_computed();
         if !(1..=computed).contains(&tokens) {
@@ -127,7 +132,8 @@ impl Request {
         hash: ContentHash,
         shared: &mut Shared,
     ) -> Result<(), LifecycleError> {
-        let full = self.steps.at.max(self.prompt).checked_div(shared.block_tokens()).unwrap_or(0);
+        let full =
+            self.steps.at.max(self.span.prompt().get()).checked_div(shared.block_tokens()).unwrap_or(0);
         let latest = u32::try_from(full).unwrap_or(u32::MAX);
         if self.hashes.len() >= index(latest) {
             let number = u32::try_from(self.hashes.len()).unwrap_or(u32::MAX).saturating_add(1);
@@ -153,7 +159,7 @@ impl Request {
         }
         let Some(reached) = self.progress.get_mut(rank.index()).map(of) else { return Ok(()) };
         if number <= *reached {
-            shared.counters.duplicate = shared.counters.duplicate.saturating_add(1);
+            shared.duplicate();
             return Ok(());
         }
         *reached = number;
@@ -170,7 +176,7 @@ impl Request {
 
     /// One past the last position that was imported.
     pub fn received(&self, options: LifecycleOptions) -> u32 {
-        let blocks = self.imported.div_ceil(u64::from(options.block_tokens).max(1));
+        let blocks = self.span.imported().get().div_ceil(u64::from(options.block_tokens).max(1));
         u32::try_from(blocks).unwrap_or(u32::MAX)
     }
 
@@ -269,12 +275,4 @@ impl Request {
             !free
         });
     }
-}
-
-fn check(what: &'static str, needed: usize, free: usize) -> Result<(), LifecycleError> {
-    let length = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    if needed > free {
-        return Err(LifecycleError::NoRoom { what, needed: length(needed), free: length(free) });
-    }
-    Ok(())
 }

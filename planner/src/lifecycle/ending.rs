@@ -36,8 +36,9 @@ impl Request {
         if self.stage != Stage::Lifted {
             return self.wrong(id, "be preempted");
         }
-        if self.steps.accepted < self.steps.begun {
-            return self.wrong(id, "be preempted before its steps are accepted");
+        let open = self.steps.begun.saturating_sub(self.steps.accepted);
+        if open > 0 {
+            return Err(LifecycleError::StepsOpen { request: id, open });
         }
         let at = self.steps.at;
         let saved = self.state.is_some_and(|(tokens, _)| tokens == at);

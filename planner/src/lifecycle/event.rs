@@ -98,7 +98,8 @@ pub enum Read {
 pub enum Event<'a> {
     /// The engine has a request.
     Admit(Admission<'a>),
-    /// The engine has begun the reads that [`Effect::Read`] asked for: `each` of each of these ranks.
+    /// The engine has begun the reads that [`Effect::Read`] asked for: `each` of each of these ranks, at most
+    /// [`Event::MOST_READS`] together.
     Posted {
         /// The request.
         request: RequestId,
@@ -204,15 +205,24 @@ pub enum Event<'a> {
         behind: u32,
     },
     /// A rank is gone. The engine knows that nothing of it runs any more, neither copies nor reads.
+    ///
+    /// Its pages are lost with it. Host blocks are taken to hold what they held, those that it wrote too: others find them
+    /// still, and preempted requests resume from them. Where a rank's host memory goes with it, end all requests, and make
+    /// a new [`Lifecycle`](super::Lifecycle).
     RankLost {
         /// The rank.
         rank: Rank,
     },
-    /// A rank is there again, with nothing in its pages.
+    /// A rank is there again, with nothing in its pages. Of one that was not lost it is counted as a duplicate.
     RankJoined {
         /// The rank.
         rank: Rank,
     },
+}
+
+impl Event<'_> {
+    /// The most reads of one import.
+    pub const MOST_READS: u32 = 128;
 }
 
 /// How a request ended.

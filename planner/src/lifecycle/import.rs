@@ -2,7 +2,7 @@
 //!
 //! Endpoints are held from the admission on, until no read is in flight and every rank that was asked has answered.
 
-use super::event::{Effect, Outcome, Read};
+use super::event::{Effect, Event, Outcome, Read};
 use super::rank::{Rank, Ranks};
 use super::reads::Reads;
 use super::request::{Ending, Request, RequestId, Stage};
@@ -22,15 +22,13 @@ impl Request {
         if self.stage != Stage::Reserved {
             return self.wrong(id, "begin to read");
         }
+        if let Some(stranger) = ranks.without(shared.ranks()).iter().next() {
+            return shared.check_rank(stranger);
+        }
         let count = ranks.len().saturating_mul(each.into());
-        if count > Reads::MOST || !ranks.without(shared.ranks()).is_empty() {
-            let what = "the number of reads, all of them of ranks of this engine,";
-            return Err(LifecycleError::Range {
-                what,
-                found: count.into(),
-                least: 0,
-                most: Reads::MOST.into(),
-            });
+        if count > Event::MOST_READS {
+            let (what, most) = ("the number of reads", Event::MOST_READS.into());
+            return Err(LifecycleError::Range { what, found: count.into(), least: 0, most });
         }
         self.reads = Reads::begun(ranks, each);
         self.stage = Stage::Receiving;
@@ -42,7 +40,7 @@ impl Request {
         // What nobody reads was nobody's to wait for.
         let awaited = count > 0;
         if self.ending.is_none() {
-            self.valid = self.imported;
+            self.valid = self.span.imported().get();
         }
         self.landed(id, awaited, shared);
         Ok(())
@@ -57,11 +55,10 @@ impl Request {
         shared: &mut Shared,
     ) -> Result<(), LifecycleError> {
         if self.stage == Stage::Reserved || !self.reads.has(rank, part) {
-            let latest = if self.stage == Stage::Reserved { 0 } else { u32::from(part) };
-            return Err(LifecycleError::NotYet { request: id, what: "read", number: part.into(), latest });
+            return Err(LifecycleError::UnknownRead { request: id, rank, part });
         }
         if !self.reads.close(rank, part) {
-            shared.counters.duplicate = shared.counters.duplicate.saturating_add(1);
+            shared.duplicate();
             return Ok(());
         }
         if let Read::Failed { valid } = read {
@@ -127,7 +124,7 @@ impl Request {
             Heard::Contradicts => {
                 return Err(LifecycleError::Contradiction { request: id, round, rank, answer });
             }
-            Heard::Again => shared.counters.duplicate = shared.counters.duplicate.saturating_add(1),
+            Heard::Again => shared.duplicate(),
             Heard::Late => shared.counters.late = shared.counters.late.saturating_add(1),
             Heard::First => self.conclude(id, shared),
         }

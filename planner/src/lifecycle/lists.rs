@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::machine::RequestView;
+use super::view::RequestView;
 use crate::error::SpanError;
 use crate::id::{HostBlockId, PageId};
 use crate::import::{Arrival, PromptSpan};
@@ -29,7 +29,7 @@ impl LiftLists {
     /// What there is to know, at the time of the effect.
     #[must_use]
     pub fn of(request: RequestView<'_>) -> Self {
-        let span = request.span().ok().filter(|_| !request.was_lifted());
+        let span = (!request.was_lifted()).then(|| request.span());
         Self {
             blocks: request.blocks().to_vec(),
             pages: request.pages().map(|(position, page, _)| (position, page)).collect(),

@@ -6,16 +6,15 @@ use super::blocks::Blocks;
 use super::counters::LifecycleCounters;
 use super::event::{ContentHash, Effect, Event};
 use super::options::LifecycleOptions;
-use super::page::PageState;
 use super::pages::Pages;
 use super::rank::{Rank, Ranks};
 use super::request::{Request, RequestId, Stage};
 use super::shared::Shared;
 use super::slab::Slab;
-use crate::error::{LifecycleError, SpanError};
+use super::view::RequestView;
+use crate::error::{LifecycleError, Resource};
 use crate::id::{HostBlockId, PageId};
-use crate::import::{Arrival, PromptSpan};
-use crate::quantity::Tokens;
+use crate::import::Arrival;
 
 /// Who may see which block, and what may be used again: of all requests of an engine.
 ///
@@ -82,31 +81,10 @@ impl Lifecycle {
     /// A lifecycle without requests, all of whose memory is free.
     ///
     /// # Errors
-    /// [`LifecycleError::Options`] for options that cannot be, and where there is no memory for so many.
+    /// [`LifecycleError::Options`] and [`LifecycleError::Writers`] for options that cannot be, before any memory is taken;
+    /// [`LifecycleError::Memory`] where there is not enough of it.
     pub fn new(options: LifecycleOptions) -> Result<Self, LifecycleError> {
-        let wrong = |what, found: u64, expected| Err(LifecycleError::Options { what, found, expected });
-        let all = Ranks::first(options.ranks);
-        if options.ranks == 0 || options.ranks > Ranks::MOST {
-            return wrong("the number of ranks", options.ranks.into(), "1 to 64");
-        }
-        if options.writers.is_empty() || !options.writers.without(all).is_empty() {
-            return wrong("the number of writers", options.writers.len().into(), "some of the ranks");
-        }
-        if options.block_tokens == 0 {
-            return wrong("the number of tokens of a block", 0, "at least 1");
-        }
-        if options.draft_lag > LifecycleOptions::MOST_LAG {
-            return wrong("the lag of drafts", options.draft_lag.into(), "at most 2 steps");
-        }
-        let most = u64::from(u32::MAX >> 1);
-        let counts = [
-            ("the number of requests", options.requests),
-            ("the number of blocks", options.blocks),
-            ("the number of pages", options.pages),
-        ];
-        if let Some((what, count)) = counts.into_iter().find(|(_, count)| u64::from(*count) > most) {
-            return wrong(what, count.into(), "less than 2^31");
-        }
+        options.check()?;
         let shared = Shared {
             options,
             lost: Ranks::NONE,
@@ -122,8 +100,8 @@ impl Lifecycle {
     /// Takes an event, and returns what is to be done, in that order.
     ///
     /// # Errors
-    /// Where the event makes no sense, or there is no room for what it asks. Nothing has changed then, but what was
-    /// counted.
+    /// Where the event makes no sense, or cannot be taken now: [`LifecycleError::is_transient`] tells which. Nothing has
+    /// changed then, but what was counted.
     pub fn apply(&mut self, event: &Event<'_>) -> Result<&[Effect], LifecycleError> {
         self.shared.effects.clear();
         self.begun = None;
@@ -142,11 +120,8 @@ impl Lifecycle {
     fn dispatch(&mut self, event: &Event<'_>) -> Result<(), LifecycleError> {
         match *event {
             Event::Admit(ref admission) => {
-                let requests = self.requests.len();
-                let Some((key, request)) = self.requests.next() else {
-                    let needed = u64::try_from(requests).unwrap_or(u64::MAX).saturating_add(1);
-                    return Err(LifecycleError::NoRoom { what: "requests", needed, free: 0 });
-                };
+                let none = LifecycleError::NoRoom { of: Resource::Requests, needed: 1, free: 0 };
+                let (key, request) = self.requests.next().ok_or(none)?;
                 request.admit(RequestId::of(key), admission, &mut self.shared)?;
                 self.requests.open();
                 Ok(())
@@ -155,11 +130,11 @@ impl Lifecycle {
                 self.with(request, |this, shared| this.posted(request, (ranks, each), shared))
             }
             Event::Read { request, rank, part, read } => {
-                self.check(rank)?;
+                self.shared.check_rank(rank)?;
                 self.with(request, |this, shared| this.read(request, (rank, part), read, shared))
             }
             Event::Answer { request, round, rank, answer } => {
-                self.check(rank)?;
+                self.shared.check_rank(rank)?;
                 self.with(request, |this, shared| this.answer(request, (round, rank), answer, shared))
             }
             Event::Begin { request, tokens } => {
@@ -174,21 +149,21 @@ impl Lifecycle {
                 self.with(request, |this, shared| this.name(request, hash, shared))
             }
             Event::Mirrored { request, rank, step } => {
-                self.check(rank)?;
+                self.shared.check_rank(rank)?;
                 self.with(request, |this, shared| {
                     let reached = ("step", step, this.steps.begun);
                     this.reached(request, rank, reached, |progress| &mut progress.steps, shared)
                 })
             }
             Event::Checkpointed { request, rank, pages } => {
-                self.check(rank)?;
+                self.shared.check_rank(rank)?;
                 self.with(request, |this, shared| {
                     let reached = ("checkpoint", pages, this.checkpoints);
                     this.reached(request, rank, reached, |progress| &mut progress.checkpoints, shared)
                 })
             }
             Event::Spilled { request, rank, pages } => {
-                self.check(rank)?;
+                self.shared.check_rank(rank)?;
                 self.with(request, |this, shared| {
                     let lifted = this.whole.is_some() && this.arrival == Arrival::Device;
                     let latest = if lifted { this.received(shared.options) } else { 0 };
@@ -206,12 +181,16 @@ impl Lifecycle {
                 self.with(request, |this, shared| this.resume(request, behind, shared))
             }
             Event::RankLost { rank } => {
-                self.check(rank)?;
+                self.shared.check_rank(rank)?;
                 self.lose(rank)
             }
             Event::RankJoined { rank } => {
-                self.check(rank)?;
-                self.shared.lost.remove(rank);
+                self.shared.check_rank(rank)?;
+                if self.shared.lost.contains(rank) {
+                    self.shared.lost.remove(rank);
+                } else {
+                    self.shared.duplicate();
+                }
                 Ok(())
             }
         }
@@ -219,7 +198,7 @@ impl Lifecycle {
 
     fn lose(&mut self, rank: Rank) -> Result<(), LifecycleError> {
         if self.shared.lost.contains(rank) {
-            self.shared.counters.duplicate = self.shared.counters.duplicate.saturating_add(1);
+            self.shared.duplicate();
             return Ok(());
         }
         self.shared.lost.insert(rank);
@@ -247,11 +226,6 @@ impl Lifecycle {
             self.requests.close(id.key());
         }
         Ok(())
-    }
-
-    fn check(&self, rank: Rank) -> Result<(), LifecycleError> {
-        let ranks = self.shared.options.ranks;
-        if rank.get() < ranks { Ok(()) } else { Err(LifecycleError::UnknownRank { rank, ranks }) }
     }
 
     fn key(&self) -> impl PartialEq + Hash + '_ {
@@ -292,7 +266,7 @@ impl Lifecycle {
     /// What is known of a request, until it has ended.
     #[must_use]
     pub fn request(&self, id: RequestId) -> Option<RequestView<'_>> {
-        Some(RequestView { request: self.requests.get(id.key())?, shared: &self.shared })
+        Some(RequestView::new(self.requests.get(id.key())?, &self.shared))
     }
 
     /// The block that others find by this content.
@@ -341,141 +315,5 @@ impl Lifecycle {
     #[must_use]
     pub const fn lost(&self) -> Ranks {
         self.shared.lost
-    }
-}
-
-/// What is known of a request.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestView<'a> {
-    request: &'a Request,
-    shared: &'a Shared,
-}
-
-impl<'a> RequestView<'a> {
-    /// Where it is.
-    #[must_use]
-    pub const fn stage(self) -> Stage {
-        self.request.stage
-    }
-
-    /// Whether it was given up, or has finished, and only waits for its ranks or reads.
-    #[must_use]
-    pub const fn is_ending(self) -> bool {
-        self.request.ending.is_some()
-    }
-
-    /// The question that its ranks were asked last, counted from 1.
-    #[must_use]
-    pub const fn round(self) -> u32 {
-        self.request.round.number
-    }
-
-    /// Ranks that have not answered it.
-    #[must_use]
-    pub const fn awaited(self) -> Ranks {
-        self.request.round.awaited()
-    }
-
-    /// Whether the producer has to keep its blocks: until it is notified, its lease is renewed.
-    #[must_use]
-    pub const fn needs_producer(self) -> bool {
-        self.request.producer
-    }
-
-    /// Blocks that others had published, from the first on.
-    #[must_use]
-    pub const fn found(self) -> u32 {
-        self.request.found
-    }
-
-    /// What was imported or found of its prompt.
-    ///
-    /// # Errors
-    /// None, of a request that was admitted.
-    pub fn span(self) -> Result<PromptSpan, SpanError> {
-        let Request { prompt, imported, resume_at, .. } = *self.request;
-        PromptSpan::explicit(Tokens::new(prompt), Tokens::new(imported), Tokens::new(resume_at))
-    }
-
-    /// Whether all ranks have lifted it before: what it is lifted from now is its own.
-    #[must_use]
-    pub const fn was_lifted(self) -> bool {
-        self.request.whole.is_some()
-    }
-
-    /// Tokens whose rows were imported or found.
-    #[must_use]
-    pub const fn imported(self) -> Tokens {
-        Tokens::new(self.request.imported)
-    }
-
-    /// The next token that it computes.
-    #[must_use]
-    pub const fn next_token(self) -> Tokens {
-        Tokens::new(self.request.steps.at)
-    }
-
-    /// One past the last token that the steps so far may compute.
-    #[must_use]
-    pub const fn reach(self) -> Tokens {
-        Tokens::new(self.request.steps.reach)
-    }
-
-    /// The first token of which the last step that was begun may write a row. It is the step's own first token, or where
-    /// rows of draft layers are final some steps later, that of the step whose rows are final now.
-    #[must_use]
-    pub fn first_written(self) -> Tokens {
-        Tokens::new(self.request.steps.first_written(self.shared.options.draft_lag))
-    }
-
-    /// Steps begun.
-    #[must_use]
-    pub const fn begun(self) -> u32 {
-        self.request.steps.begun
-    }
-
-    /// Steps accepted.
-    #[must_use]
-    pub const fn accepted(self) -> u32 {
-        self.request.steps.accepted
-    }
-
-    /// Tokens from the first on whose rows are final and safe in host blocks.
-    #[must_use]
-    pub fn durable(self) -> Tokens {
-        Tokens::new(self.request.durable(self.shared.options))
-    }
-
-    /// Positions before this one are sealed.
-    #[must_use]
-    pub const fn sealed(self) -> u32 {
-        self.request.sealed
-    }
-
-    /// Its host blocks, by position.
-    #[must_use]
-    pub fn blocks(self) -> &'a [HostBlockId] {
-        &self.request.blocks
-    }
-
-    /// Its pages: position, page, and where each is in its life. A step that begins now reads none that is droppable: it may be
-    /// another's when the step runs.
-    pub fn pages(self) -> impl Iterator<Item = (u32, PageId, PageState)> {
-        self.request.pages.iter().map(|held| (held.position, held.page, held.state()))
-    }
-
-    /// The position of the block that holds its newest state, and after how many tokens that is.
-    #[must_use]
-    pub const fn state(self) -> Option<(Tokens, u32)> {
-        match self.request.state {
-            Some((tokens, position)) => Some((Tokens::new(tokens), position)),
-            None => None,
-        }
-    }
-
-    /// Where its blocks arrive.
-    #[must_use]
-    pub const fn arrival(self) -> Arrival {
-        self.request.arrival
     }
 }

@@ -10,8 +10,8 @@
 //! | [`OpenPage`], [`SealedPage`] | are all rows of a page safe? |
 //!
 //! A [`Lifecycle`] takes [`Event`]s and returns [`Effect`]s. It knows pages and blocks by their numbers alone: a page
-//! stands for one of each group, at one position of a request, and so does a block. The chapter 'Lifecycle' of DESIGN.md
-//! has pictures of it, and what always holds.
+//! stands for one of each group, at one position of a request, and so does a block. The chapter 'The lifecycle' of
+//! DESIGN.md has pictures of it, and what always holds.
 
 mod admit;
 mod agenda;
@@ -38,6 +38,7 @@ mod shared;
 mod slab;
 mod step;
 mod steps;
+mod view;
 mod worker;
 
 pub use counters::LifecycleCounters;
@@ -45,7 +46,7 @@ pub use event::{Admission, ContentHash, Effect, Event, Outcome, Read};
 pub use frames::GroupFrames;
 pub use lists::LiftLists;
 pub use log::{LogEntry, LogHeader};
-pub use machine::{Lifecycle, RequestView};
+pub use machine::Lifecycle;
 pub use options::LifecycleOptions;
 pub use order::Order;
 pub use page::{OpenPage, PageState, SealedPage};
@@ -55,4 +56,5 @@ pub use reservations::Reservations;
 pub(crate) use reservations::Together;
 pub use round::Answer;
 pub use step::{StepOptions, StepPlans};
+pub use view::RequestView;
 pub use worker::{Lane, Settled, Work, Worker};

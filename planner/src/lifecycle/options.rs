@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::rank::Ranks;
+use crate::error::LifecycleError;
 use crate::import::Recurrence;
 
 /// What a lifecycle looks after: everything is allocated once, for so much.
@@ -12,16 +13,16 @@ pub struct LifecycleOptions {
     pub ranks: u8,
     /// Those that write host blocks: one where rows are the same on all ranks, all where each has its heads.
     pub writers: Ranks,
-    /// Tokens of a block, and of a page.
+    /// Tokens of a block, and of a page, at least 1.
     pub block_tokens: u32,
     /// Whether the model has states: then a page seals only with its checkpoint, and a request resumes only after a block
     /// that has one.
     pub recurrence: Recurrence,
-    /// Requests at one time.
+    /// Requests at one time, at most [`LifecycleOptions::MOST_REQUESTS`]: preempted ones count.
     pub requests: u32,
-    /// Host blocks.
+    /// Host blocks, at most [`LifecycleOptions::MOST_BLOCKS`].
     pub blocks: u32,
-    /// Pages.
+    /// Pages, at most [`LifecycleOptions::MOST_PAGES`].
     pub pages: u32,
     /// Sealed pages that each request keeps behind the one it writes.
     pub keep: u32,
@@ -32,8 +33,37 @@ pub struct LifecycleOptions {
 }
 
 impl LifecycleOptions {
+    /// The most requests at one time.
+    pub const MOST_REQUESTS: u32 = 1 << 20;
+    /// The most host blocks, as of a plan's pools.
+    pub const MOST_BLOCKS: u32 = 1 << 26;
+    /// The most pages, as of a plan's pools.
+    pub const MOST_PAGES: u32 = 1 << 26;
     /// The most steps of a request that may be unsettled: the host may be so far ahead.
     pub const MOST_AHEAD: u32 = 4;
     /// The most steps after which rows are final.
     pub const MOST_LAG: u32 = 2;
+
+    /// Refuses what cannot be, before any memory is taken.
+    pub(super) fn check(self) -> Result<(), LifecycleError> {
+        let numbers = [
+            ("the number of ranks", self.ranks.into(), 1, Ranks::MOST.into()),
+            ("the number of tokens of a block", self.block_tokens, 1, u32::MAX),
+            ("the number of requests", self.requests, 0, Self::MOST_REQUESTS),
+            ("the number of host blocks", self.blocks, 0, Self::MOST_BLOCKS),
+            ("the number of pages", self.pages, 0, Self::MOST_PAGES),
+            ("the number of steps after which drafts are final", self.draft_lag, 0, Self::MOST_LAG),
+        ];
+        for (what, found, least, most) in numbers {
+            if !(least..=most).contains(&found) {
+                let [found, least, most] = [found, least, most].map(u64::from);
+                return Err(LifecycleError::Options { what, found, least, most });
+            }
+        }
+        let (writers, ranks) = (self.writers, self.ranks);
+        if writers.is_empty() || !writers.without(Ranks::first(ranks)).is_empty() {
+            return Err(LifecycleError::Writers { writers, ranks });
+        }
+        Ok(())
+    }
 }

@@ -47,6 +47,7 @@ impl fmt::Display for Rank {
 /// assert!(all.contains(Rank::new(3)) && !all.contains(Rank::new(4)));
 /// all.remove(Rank::new(0));
 /// assert_eq!(all.iter().map(Rank::get).collect::<Vec<_>>(), [1, 2, 3]);
+/// assert_eq!(all.to_string(), "ranks 1, 2, 3");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -114,5 +115,20 @@ impl Ranks {
     /// The ranks, the lowest first.
     pub fn iter(self) -> impl Iterator<Item = Rank> {
         (0..Self::MOST).map(Rank).filter(move |rank| self.contains(*rank))
+    }
+}
+
+/// `ranks 0, 3`, `rank 3`, or `no ranks`.
+impl fmt::Display for Ranks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.len() {
+            0 => "no ranks",
+            1 => "rank ",
+            _ => "ranks ",
+        })?;
+        self.iter().enumerate().try_for_each(|(index, rank)| {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{}", rank.get())
+        })
     }
 }

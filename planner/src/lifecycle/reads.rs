@@ -1,5 +1,6 @@
 //! The reads of one import: who has how many, and which are in flight.
 
+use super::event::Event;
 use super::rank::{Rank, Ranks};
 
 /// Reads of an import, `each` of each rank.
@@ -11,11 +12,10 @@ pub(super) struct Reads {
     open: u128,
 }
 
-impl Reads {
-    /// The most reads of one import.
-    pub const MOST: u32 = 128;
+const _: () = assert!(Event::MOST_READS <= u128::BITS, "a bit for each read");
 
-    /// All of them in flight.
+impl Reads {
+    /// All of them in flight, at most [`Event::MOST_READS`].
     pub fn begun(ranks: Ranks, each: u8) -> Self {
         let count = ranks.len().saturating_mul(each.into());
         let open = 1_u128.checked_shl(count).map_or(u128::MAX, |bit| bit.wrapping_sub(1));

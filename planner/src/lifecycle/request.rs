@@ -14,7 +14,7 @@ use super::slab::Key;
 use super::steps::Steps;
 use crate::error::{LifecycleError, PlanError};
 use crate::id::HostBlockId;
-use crate::import::Arrival;
+use crate::import::{Arrival, PromptSpan};
 use crate::plan::filled;
 use crate::quantity::Tokens;
 
@@ -66,9 +66,9 @@ pub enum Stage {
     Ended,
 }
 
-impl Stage {
-    pub(super) const fn words(self) -> &'static str {
-        match self {
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Self::Reserved => "reserved",
             Self::Receiving => "being received",
             Self::Lifting => "being lifted",
@@ -76,7 +76,7 @@ impl Stage {
             Self::Stopping => "being stopped",
             Self::Preempted => "preempted",
             Self::Ended => "over",
-        }
+        })
     }
 }
 
@@ -107,10 +107,8 @@ pub(super) struct Request {
     pub ending: Option<Ending>,
     /// Whether a producer has to be notified still.
     pub producer: bool,
-    pub prompt: u64,
-    /// Tokens whose rows come from others: imported, or found.
-    pub imported: u64,
-    pub resume_at: u64,
+    /// Its prompt; what of it is imported or found are the imported tokens.
+    pub span: PromptSpan,
     pub arrival: Arrival,
     /// Positions before this one are blocks of others.
     pub found: u32,
@@ -149,9 +147,7 @@ impl Request {
             stage: Stage::Ended,
             ending: None,
             producer: false,
-            prompt: 0,
-            imported: 0,
-            resume_at: 0,
+            span: PromptSpan::NOTHING,
             arrival: Arrival::Host,
             found: 0,
             tail: 0,
@@ -173,7 +169,7 @@ impl Request {
     }
 
     pub const fn wrong<T>(&self, request: RequestId, what: &'static str) -> Result<T, LifecycleError> {
-        Err(LifecycleError::WrongStage { request, stage: self.stage.words(), what })
+        Err(LifecycleError::WrongStage { request, stage: self.stage, what })
     }
 
     /// The least that these ranks have reached.

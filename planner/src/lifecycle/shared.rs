@@ -5,8 +5,9 @@ use super::counters::LifecycleCounters;
 use super::event::Effect;
 use super::options::LifecycleOptions;
 use super::pages::Pages;
-use super::rank::Ranks;
+use super::rank::{Rank, Ranks};
 use super::request::RequestId;
+use crate::error::{LifecycleError, Resource};
 use crate::id::{HostBlockId, PageId};
 
 /// What all requests share.
@@ -43,6 +44,40 @@ impl Shared {
             self.say(Effect::Hide { hash, block });
         }
         Some(block)
+    }
+
+    /// Refuses a rank that the engine does not have.
+    pub const fn check_rank(&self, rank: Rank) -> Result<(), LifecycleError> {
+        let ranks = self.options.ranks;
+        if rank.get() < ranks { Ok(()) } else { Err(LifecycleError::UnknownRank { rank, ranks }) }
+    }
+
+    /// Refuses what there is no room for: a request will have `all` at one time, for which it needs so many more, and so
+    /// many are free.
+    pub fn check_room(
+        &self,
+        of: Resource,
+        all: u32,
+        (needed, free): (usize, usize),
+    ) -> Result<(), LifecycleError> {
+        let most = match of {
+            Resource::Requests => self.options.requests,
+            Resource::HostBlocks => self.options.blocks,
+            Resource::Pages => self.options.pages,
+        };
+        if all > most {
+            return Err(LifecycleError::TooLarge { of, needed: all.into(), most: most.into() });
+        }
+        if needed > free {
+            let [needed, free] = [needed, free].map(|count| u64::try_from(count).unwrap_or(u64::MAX));
+            return Err(LifecycleError::NoRoom { of, needed, free });
+        }
+        Ok(())
+    }
+
+    /// Counts a message that has come before.
+    pub const fn duplicate(&mut self) {
+        self.counters.duplicate = self.counters.duplicate.saturating_add(1);
     }
 
     pub fn release_page(&mut self, request: RequestId, page: PageId) {

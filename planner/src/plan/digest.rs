@@ -55,7 +55,7 @@ impl DigestNumber {
         self.first..self.first.saturating_add(self.jobs)
     }
 
-    /// The digest, out of those of all jobs of the plan; `None` where they are of another plan.
+    /// The digest, out of those of all jobs of the plan; `None` where those are fewer.
     #[must_use]
     pub fn of(self, jobs: &[u64]) -> Option<u64> {
         let first = usize::try_from(self.first).ok()?;

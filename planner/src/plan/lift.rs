@@ -174,7 +174,7 @@ impl PagePlan<HostToDevice> {
         lists.pages.iter().try_for_each(|page| self.claim(device, page.get(), 0..rows, Use::Read))
     }
 
-    /// How many more steps of a group the budget allows.
+    /// Takes from the budget as many more steps of a group as it allows; of an empty plan one at least.
     fn take(&self, lifting: &Lifting<'_>, done: u32, budget: &mut Bytes) -> u32 {
         let left = lifting.steps().saturating_sub(done);
         let step = lifting.step_bytes();

@@ -44,7 +44,7 @@ impl RowCapacity {
     }
 }
 
-/// Rows that a step wrote, in one launch, in direction `D`.
+/// Rows that a step wrote, or that an index list names, in one launch, in direction `D`.
 ///
 /// Bindings stay from step to step; [`RowPlan::page_map`] changes as pages come and go. The map is kept on the device by
 /// the launcher that was bound with this plan last; others refuse the plan.

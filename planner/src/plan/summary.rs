@@ -18,7 +18,7 @@ pub struct PlanSummary {
     pub jobs: Vec<JobSummary>,
     /// Units that warps share; 0 for row jobs, whose number is read on the device.
     pub units: u32,
-    /// Bytes copied; `None` for row jobs.
+    /// Bytes copied, without rows that are zeroed; `None` for row jobs.
     pub bytes: Option<u64>,
 }
 
@@ -41,7 +41,7 @@ pub struct JobSummary {
     pub zero: bool,
     /// Units of the job that warps share; `None` for row jobs.
     pub units: Option<u32>,
-    /// Bytes written; `None` for row jobs.
+    /// Bytes written, rows that are zeroed included; `None` for row jobs.
     pub bytes: Option<u64>,
     /// Bytes of one access, each width that occurs, the widest first.
     pub widths: Vec<u32>,

@@ -1,59 +1,11 @@
 //! Guards of the lifecycle that small worlds do not miss: each is missed by a test here. `docs/testing.md` lists all.
 
-use pagelift_planner::error::LifecycleError;
-use pagelift_planner::import::{Policy, Recurrence};
+use pagelift_planner::error::{LifecycleError, Resource};
+use pagelift_planner::import::Recurrence;
 use pagelift_planner::lifecycle::*;
 use pagelift_planner::quantity::Tokens;
 
-const RANKS: [Rank; 2] = [Rank::new(0), Rank::new(1)];
-
-fn options() -> LifecycleOptions {
-    LifecycleOptions {
-        ranks: 2,
-        writers: Ranks::first(2),
-        block_tokens: 4,
-        recurrence: Recurrence::None,
-        requests: 1,
-        blocks: 4,
-        pages: 4,
-        keep: 0,
-        draft_lag: 0,
-        retries: 0,
-    }
-}
-
-fn hash(number: u128) -> ContentHash {
-    ContentHash::new(number)
-}
-
-fn admit(lifecycle: &mut Lifecycle, prompt: u64, hashes: &[ContentHash]) -> RequestId {
-    let (prompt, policy) = (Tokens::new(prompt), Policy::LiftTail);
-    let admission = Admission { prompt, policy, producer: true, hashes: hashes.into() };
-    lifecycle.apply(&Event::Admit(admission)).unwrap();
-    lifecycle.requests().next().unwrap()
-}
-
-fn answer(lifecycle: &mut Lifecycle, request: RequestId) {
-    let round = lifecycle.request(request).unwrap().round();
-    for rank in RANKS {
-        let answer = Event::Answer { request, round, rank, answer: Answer::Done };
-        lifecycle.apply(&answer).unwrap();
-    }
-}
-
-/// A prompt without reads, lifted by both ranks.
-fn lifted(lifecycle: &mut Lifecycle, prompt: u64, hashes: &[ContentHash]) -> RequestId {
-    let request = admit(lifecycle, prompt, hashes);
-    lifecycle.apply(&Event::Posted { request, ranks: Ranks::NONE, each: 0 }).unwrap();
-    answer(lifecycle, request);
-    request
-}
-
-fn step(lifecycle: &mut Lifecycle, request: RequestId, tokens: u32, accepted: u32) {
-    lifecycle.apply(&Event::Begin { request, tokens }).unwrap();
-    let step = lifecycle.request(request).unwrap().begun();
-    lifecycle.apply(&Event::Accept { request, step, tokens: accepted }).unwrap();
-}
+use crate::requests::{RANKS, admit, answer, hash, lifted, options, step};
 
 #[test]
 fn messages_of_a_request_that_is_over_are_not_another_ones() {
@@ -111,12 +63,13 @@ fn a_preempted_request_keeps_no_block_that_only_rejected_drafts_had_reached() {
 
 #[test]
 fn a_step_without_blocks_or_pages_takes_nothing() {
-    for (blocks, pages, what) in [(1, 4, "host blocks"), (4, 1, "pages")] {
-        let mut lifecycle = Lifecycle::new(LifecycleOptions { blocks, pages, ..options() }).unwrap();
-        let request = lifted(&mut lifecycle, 4, &[]);
+    for (blocks, pages, of) in [(2, 4, Resource::HostBlocks), (4, 2, Resource::Pages)] {
+        let options = LifecycleOptions { requests: 2, blocks, pages, ..options() };
+        let mut lifecycle = Lifecycle::new(options).unwrap();
+        let [request, _] = [(); 2].map(|()| lifted(&mut lifecycle, 4, &[]));
         let before = lifecycle.clone();
         let error = lifecycle.apply(&Event::Begin { request, tokens: 2 }).map(<[_]>::len);
-        assert_eq!(error, Err(LifecycleError::NoRoom { what, needed: 1, free: 0 }));
+        assert_eq!(error, Err(LifecycleError::NoRoom { of, needed: 1, free: 0 }));
         assert_eq!(lifecycle, before);
     }
 }
