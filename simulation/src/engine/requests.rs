@@ -39,7 +39,8 @@ impl Engine {
                 self.admitted += 1;
                 Ok(true)
             }
-            Err(LifecycleError::NoRoom { .. } | LifecycleError::RanksLost { .. }) => Ok(false),
+            Err(error) if error.is_transient() => Ok(false),
+            Err(LifecycleError::TooLarge { .. }) => Ok(false),
             Err(error) => Err(format!("a request is refused: {error}")),
         }
     }
@@ -122,7 +123,8 @@ impl Engine {
             Stage::Preempted if self.draw.once_in(4) => {
                 let behind = self.draw.small(3);
                 match self.tell(&Event::Resume { request, behind })? {
-                    Ok(()) | Err(LifecycleError::NoRoom { .. } | LifecycleError::RanksLost { .. }) => Ok(()),
+                    Ok(()) => Ok(()),
+                    Err(error) if error.is_transient() => Ok(()),
                     Err(error) => Err(format!("{request} cannot be resumed: {error}")),
                 }
             }
@@ -179,7 +181,8 @@ impl Engine {
         let from = view.next_token().get() + u64::from(open);
         match self.tell(&Event::Begin { request, tokens })? {
             Ok(()) => {}
-            Err(LifecycleError::NoRoom { .. } | LifecycleError::WrongStage { .. }) => return Ok(()),
+            Err(error) if error.is_transient() => return Ok(()),
+            Err(LifecycleError::TooLarge { .. }) => return self.insist(&Event::Abort { request }),
             Err(error) => return Err(format!("a step of {request} is refused: {error}")),
         }
         let (Some(view), Some(known)) = (self.life.request(request), self.book.known.get_mut(&request))
