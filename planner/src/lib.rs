@@ -8,7 +8,9 @@
 //! | [`geometry`] | where blocks of each group lie, on both sides |
 //! | [`import`] | which blocks of a prompt arrive, and which page is written next |
 //! | [`plan`] | what one launch copies, checked and encoded into the tables of `pagelift-abi` |
-//! | [`lifecycle`] | when a page may be called sealed |
+//! | [`lifecycle`] | when a page may be shown to others, and when its memory may be used again |
+//!
+//! All of them share [`id`]s, [`quantity`]s and [`error`]s.
 //!
 //! # Example
 //! A prompt of 32,019 tokens in blocks of 128 leaves 19 rows in its last block:
@@ -30,3 +32,4 @@ pub mod layout;
 pub mod lifecycle;
 pub mod plan;
 pub mod quantity;
+mod room;

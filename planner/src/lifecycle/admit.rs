@@ -9,8 +9,8 @@ use super::shared::Shared;
 use super::steps::Steps;
 use crate::error::{LifecycleError, Resource};
 use crate::import::{Arrival, Policy, PromptSpan, Recurrence};
-use crate::plan::renew;
 use crate::quantity::Tokens;
+use crate::room::clear_with_room;
 
 /// What an admission needs.
 struct Wanted {
@@ -41,9 +41,9 @@ impl Request {
         let Wanted { span, arrival, found, tail, received, pages } = wanted;
         let blocks = tail.saturating_add(1).max(found);
         check_room(admission, &wanted, blocks, shared)?;
-        renew("blocks of a request", &mut self.blocks, index(blocks))?;
-        renew("hashes of a request", &mut self.hashes, admission.hashes.len())?;
-        renew("pages of a request", &mut self.pages, index(pages))?;
+        clear_with_room("blocks of a request", &mut self.blocks, index(blocks))?;
+        clear_with_room("hashes of a request", &mut self.hashes, admission.hashes.len())?;
+        clear_with_room("pages of a request", &mut self.pages, index(pages))?;
 
         let (prompt, resume_at) = (span.prompt().get(), span.resume_at());
         let left = Tokens::new(prompt).saturating_sub(resume_at);

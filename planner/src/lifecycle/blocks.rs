@@ -8,7 +8,7 @@ use super::ContentHash;
 use super::round::Whole;
 use crate::error::PlanError;
 use crate::id::HostBlockId;
-use crate::plan::{filled, room};
+use crate::room::{filled, with_room};
 
 /// No block.
 const NONE: u32 = u32::MAX;
@@ -43,7 +43,7 @@ pub(super) struct Blocks {
 
 impl Blocks {
     pub fn new(count: u32) -> Result<Self, PlanError> {
-        let mut free = room("free host blocks", count.into())?;
+        let mut free = with_room("free host blocks", count.into())?;
         free.extend((0..count).rev());
         let buckets = u64::from(count.max(1)).next_power_of_two();
         Ok(Self {

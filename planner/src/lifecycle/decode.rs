@@ -8,8 +8,8 @@ use super::request::{Ending, Progress, Request, RequestId, Stage};
 use super::shared::Shared;
 use crate::error::{LifecycleError, Resource};
 use crate::import::{Arrival, Recurrence};
-use crate::plan::renew_more;
 use crate::quantity::Rows;
+use crate::room::reserve_more;
 
 impl Request {
     /// A step begins: every token that it may compute has a page and a block.
@@ -77,8 +77,8 @@ impl Request {
         let pages = index(end.saturating_sub(first));
         shared.check_room(Resource::HostBlocks, end, (blocks, shared.blocks.available()))?;
         shared.check_room(Resource::Pages, end.saturating_sub(first), (pages, shared.pages.free()))?;
-        renew_more("blocks of a request", &mut self.blocks, blocks)?;
-        renew_more("pages of a request", &mut self.pages, pages)?;
+        reserve_more("blocks of a request", &mut self.blocks, blocks)?;
+        reserve_more("pages of a request", &mut self.pages, pages)?;
         for _ in 0..blocks {
             let Some(block) = shared.take_block() else { break };
             self.blocks.push(block);
@@ -139,7 +139,7 @@ impl Request {
             let number = u32::try_from(self.hashes.len()).unwrap_or(u32::MAX).saturating_add(1);
             return Err(LifecycleError::NotYet { request: id, what: "full block", number, latest });
         }
-        renew_more("hashes of a request", &mut self.hashes, 1)?;
+        reserve_more("hashes of a request", &mut self.hashes, 1)?;
         self.hashes.push(hash);
         self.advance(id, shared);
         Ok(())

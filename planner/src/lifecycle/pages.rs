@@ -3,7 +3,7 @@
 use super::request::RequestId;
 use crate::error::PlanError;
 use crate::id::PageId;
-use crate::plan::{filled, room};
+use crate::room::{filled, with_room};
 
 /// All pages.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -14,7 +14,7 @@ pub(super) struct Pages {
 
 impl Pages {
     pub fn new(count: u32) -> Result<Self, PlanError> {
-        let mut free = room("free pages", count.into())?;
+        let mut free = with_room("free pages", count.into())?;
         free.extend((0..count).rev());
         Ok(Self { holders: filled("pages", None, count.into())?, free })
     }

@@ -15,8 +15,8 @@ use super::steps::Steps;
 use crate::error::{LifecycleError, PlanError};
 use crate::id::HostBlockId;
 use crate::import::{Arrival, PromptSpan};
-use crate::plan::filled;
 use crate::quantity::Tokens;
+use crate::room::filled;
 
 /// A request, from its admission to its end. Its slot is used again; the id is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

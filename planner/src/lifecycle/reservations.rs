@@ -8,10 +8,9 @@ use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::{GroupId, ImportId};
 use crate::import::Import;
-use crate::plan::{
-    Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use, check_most, filled, renew,
-};
+use crate::plan::{Claim, Conflict, PlanCapacity, Prepared, RestorePlan, TailRows, Use};
 use crate::quantity::Bytes;
+use crate::room::{check_most, clear_with_room, filled};
 
 /// Imports between reservation and release.
 ///
@@ -164,7 +163,7 @@ impl Reservations {
             let needed = capacity.saturating_add(1);
             return Err(PlanError::Capacity { what: "imports", needed, capacity });
         };
-        renew("blocks of an import", &mut held.places, self.scratch.claims().len())?;
+        clear_with_room("blocks of an import", &mut held.places, self.scratch.claims().len())?;
         for (claim, usage) in self.scratch.claims().blocks() {
             if let Err(conflict) = take(&mut self.holds, &mut held.places, claim, usage) {
                 give_back(&mut self.holds, &mut held.places);

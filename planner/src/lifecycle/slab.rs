@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::error::PlanError;
-use crate::plan::room;
+use crate::room::with_room;
 
 /// Names what is in a slot, for as long as it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +34,11 @@ impl<T> Slab<T> {
         count: u32,
         mut value: impl FnMut() -> Result<T, PlanError>,
     ) -> Result<Self, PlanError> {
-        let mut slots = room(what, count.into())?;
+        let mut slots = with_room(what, count.into())?;
         for _ in 0..count {
             slots.push(Slot { generation: 0, value: value()? });
         }
-        let mut free = room(what, count.into())?;
+        let mut free = with_room(what, count.into())?;
         free.extend((0..count).rev());
         Ok(Self { slots, free })
     }

@@ -15,8 +15,9 @@ use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::{GroupId, ImportId, PageId};
 use crate::import::{Import, ImportGroup, PromptSpan};
-use crate::plan::{MirrorPlan, Plan, PlanCapacity, RestorePlan, RowCapacity, TailRows, WriteBackPlan, room};
+use crate::plan::{MirrorPlan, Plan, PlanCapacity, RestorePlan, RowCapacity, TailRows, WriteBackPlan};
 use crate::quantity::Bytes;
+use crate::room::with_room;
 
 /// What a rank knows of a request's pages. Its memory stays with the request's slot.
 #[derive(Debug, Default)]
@@ -111,13 +112,13 @@ impl StepPlans {
             let (expected, found) = ("frames, as it is lifted", "none");
             return Err(PlanError::Frames { group: group.name().into(), expected, found });
         }
-        let mut requests = room("requests of a rank", count.into())?;
+        let mut requests = with_room("requests of a rank", count.into())?;
         requests.extend((0..count).map(|_| Known::default()));
         Ok(Self {
             scratch: Scratch {
                 lists: frames.iter().map(|_| GroupLists::default()).collect(),
-                groups: room("groups of an import", u64::try_from(frames.len()).unwrap_or(u64::MAX))?,
-                settled: room("requests of a rank", count.into())?,
+                groups: with_room("groups of an import", u64::try_from(frames.len()).unwrap_or(u64::MAX))?,
+                settled: with_room("requests of a rank", count.into())?,
             },
             worker: Worker::new(rank, count)?,
             writes,

@@ -9,7 +9,7 @@ use super::rank::Rank;
 use super::request::RequestId;
 use super::round::Answer;
 use crate::error::PlanError;
-use crate::plan::room;
+use crate::room::with_room;
 
 /// The plans of a step, one launch each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -173,7 +173,7 @@ impl Worker {
     /// # Errors
     /// Where there is no memory for so many requests.
     pub fn new(rank: Rank, requests: u32) -> Result<Self, PlanError> {
-        let mut entries = room("requests of a rank", requests.into())?;
+        let mut entries = with_room("requests of a rank", requests.into())?;
         for _ in 0..requests {
             entries.push(Entry::default());
         }

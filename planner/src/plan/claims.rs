@@ -6,11 +6,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::MOST_BLOCKS;
 use super::direction::block_words;
-use super::{MOST_BLOCKS, check_most, filled, room};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, Memory};
 use crate::id::{GroupId, PoolId};
+use crate::room::{check_most, filled, with_room};
 
 /// Rows `first..end` of one block, as one side of its group counts them.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +61,7 @@ impl Places {
         let blocks = geometry.pools.iter().map(|pool| u64::from(pool.blocks()));
         check_most("blocks of all pools", blocks.fold(0, u64::saturating_add), MOST_BLOCKS)?;
         let mut end = 0_u32;
-        let mut pools = room("pools", geometry.pools.len().try_into().unwrap_or(u64::MAX))?;
+        let mut pools = with_room("pools", geometry.pools.len().try_into().unwrap_or(u64::MAX))?;
         for pool in &geometry.pools {
             let first = end;
             end = end.saturating_add(pool.blocks());
@@ -128,7 +129,7 @@ impl Claims {
             generation: 1,
             places,
             stamps: filled("blocks of all pools", Stamp::default(), blocks)?,
-            records: room("rows read and written", capacity.saturating_add(blocks))?,
+            records: with_room("rows read and written", capacity.saturating_add(blocks))?,
         })
     }
 

@@ -3,9 +3,11 @@
 use pagelift_abi as abi;
 use serde::{Deserialize, Serialize};
 
-use super::{Staging, check_most, room, table_bytes, write_table};
+use super::Staging;
+use super::table::{table_bytes, write_table};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, Route};
+use crate::room::{check_most, with_room};
 
 /// Room of a page plan or a digest plan, and of its table: at most [`PlanCapacity::MOST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,8 +68,8 @@ impl PageJobs {
         check_most("jobs", capacity.jobs.into(), most.jobs.into())?;
         check_most("block list entries", capacity.list_entries.into(), most.list_entries.into())?;
         Ok(Self {
-            jobs: room("jobs", capacity.jobs.into())?,
-            lists: room("block list entries", capacity.list_entries.into())?,
+            jobs: with_room("jobs", capacity.jobs.into())?,
+            lists: with_room("block list entries", capacity.list_entries.into())?,
             capacity,
             units: 0,
             bytes: 0,

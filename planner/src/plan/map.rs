@@ -11,15 +11,16 @@ use std::sync::Arc;
 
 use pagelift_abi as abi;
 
+use super::MOST_BLOCKS;
 use super::direction::{DeviceToHost, Direction};
 use super::gather::no_route;
 use super::jobs::capacity_error;
 use super::run::Steps;
-use super::{MOST_BLOCKS, check_most, filled, room};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, GroupKey, HasRows, Memory};
 use crate::id::{GroupId, HostBlockId, PageId, PoolId};
 use crate::quantity::Rows;
+use crate::room::{check_most, filled, with_room};
 
 /// The host's copy of a launcher's page maps.
 #[derive(Debug)]
@@ -83,7 +84,7 @@ impl PageMap {
             entries: filled("page-map entries", abi::NONE, entries)?,
             mirrors: mirrors.collect::<Result<_, _>>()?,
             owners: owners.collect::<Result<_, _>>()?,
-            pending: room("page-map changes", capacity.into())?,
+            pending: with_room("page-map changes", capacity.into())?,
             pending_at: filled("page-map entries", FREE, entries)?,
             capacity,
             geometry,

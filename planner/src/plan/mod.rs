@@ -56,11 +56,9 @@ mod prepared;
 mod rows;
 mod run;
 mod summary;
+mod table;
 
 use std::sync::Arc;
-
-use pagelift_abi as abi;
-use zerocopy::{Immutable, IntoBytes};
 
 pub(crate) use claims::{Claim, Conflict, Use};
 pub(crate) use gather::no_route;
@@ -169,87 +167,3 @@ pub trait Plan: sealed::Sealed {
 /// The most blocks, parts of blocks or pages that one plan keeps track of, over all pools: what it keeps for each is
 /// written when the plan is made.
 const MOST_BLOCKS: u64 = 1 << 26;
-
-/// An empty list with room for `entries`, or an error where there is none.
-pub(crate) fn room<T>(what: &'static str, entries: u64) -> Result<Vec<T>, PlanError> {
-    let error = PlanError::OutOfMemory { what, entries };
-    let mut list = Vec::new();
-    let wanted = usize::try_from(entries).map_err(|_| error.clone())?;
-    list.try_reserve_exact(wanted).map_err(|_| error)?;
-    Ok(list)
-}
-
-/// Empties a list and makes room for `entries`, or is an error where there is none.
-pub(crate) fn renew<T>(what: &'static str, list: &mut Vec<T>, entries: usize) -> Result<(), PlanError> {
-    list.clear();
-    let entries_wanted = u64::try_from(entries).unwrap_or(u64::MAX);
-    list.try_reserve(entries).map_err(|_| PlanError::OutOfMemory { what, entries: entries_wanted })
-}
-
-/// Makes room for `entries` more, or is an error where there is none.
-pub(crate) fn renew_more<T>(what: &'static str, list: &mut Vec<T>, entries: usize) -> Result<(), PlanError> {
-    let entries_wanted = u64::try_from(entries).unwrap_or(u64::MAX);
-    list.try_reserve(entries).map_err(|_| PlanError::OutOfMemory { what, entries: entries_wanted })
-}
-
-/// A list of `entries` times `value`, or an error where there is no room for it.
-pub(crate) fn filled<T: Clone>(what: &'static str, value: T, entries: u64) -> Result<Vec<T>, PlanError> {
-    let mut list = room(what, entries)?;
-    // As many as fit `usize`: there is room for them.
-    list.resize(usize::try_from(entries).unwrap_or(0), value);
-    Ok(list)
-}
-
-/// Refuses more than a plan may have.
-pub(crate) fn check_most(what: &'static str, wanted: u64, most: u64) -> Result<(), PlanError> {
-    if wanted > most {
-        return Err(PlanError::Capacity { what, needed: wanted, capacity: most });
-    }
-    Ok(())
-}
-
-/// Bytes of a table with these entries.
-const fn table_bytes(job: usize, jobs: u32, lists: u32, changes: u32) -> usize {
-    let entries = (jobs as usize).saturating_mul(job);
-    let lists = (lists as usize).saturating_mul(size_of::<abi::BlockPair>());
-    let changes = (changes as usize).saturating_mul(size_of::<abi::MapChange>());
-    size_of::<abi::TableHeader>().saturating_add(entries).saturating_add(lists).saturating_add(changes)
-}
-
-/// Writes a table.
-fn write_table<J: IntoBytes + Immutable>(
-    staging: Staging,
-    units: u32,
-    jobs: &[J],
-    lists: &[abi::BlockPair],
-    changes: &[abi::MapChange],
-    table: &mut [u8],
-) -> Result<usize, PlanError> {
-    let parts = [jobs.as_bytes(), lists.as_bytes(), changes.as_bytes()];
-    let head = size_of::<abi::TableHeader>();
-    let needed = parts.iter().fold(head, |sum, part| sum.saturating_add(part.len()));
-    let room = table.len();
-    let too_small = PlanError::Buffer { needed, room };
-    // Counts were checked against capacities of 32 bits when entries were pushed.
-    let small = |count: usize| u32::try_from(count).map_err(|_| too_small.clone());
-    let indices_at = head.saturating_add(parts[0].len());
-    let header = abi::TableHeader {
-        ticket: staging.ticket.number(),
-        completion: staging.completion,
-        version: abi::VERSION,
-        flags: if staging.repeat { abi::flags::REPEAT } else { 0 },
-        jobs: small(jobs.len())?,
-        units,
-        indices_at: small(indices_at)?,
-        changes_at: small(indices_at.saturating_add(parts[1].len()))?,
-        changes: small(changes.len())?,
-        reserved: 0,
-    };
-    let mut rest = table.get_mut(..needed).ok_or_else(|| too_small.clone())?;
-    for part in [header.as_bytes(), parts[0], parts[1], parts[2]] {
-        let (here, after) = rest.split_at_mut_checked(part.len()).ok_or_else(|| too_small.clone())?;
-        here.copy_from_slice(part);
-        rest = after;
-    }
-    Ok(needed)
-}

@@ -11,11 +11,12 @@ use super::claims::{Claim, Claims, Use};
 use super::direction::{Direction, block_words};
 use super::jobs::{self, PageJobs, Piece, PlanCapacity, pairs_of};
 use super::prepared::KeptApart;
-use super::{Plan, PlanSummary, Staging, filled};
+use super::{Plan, PlanSummary, Staging};
 use crate::error::PlanError;
 use crate::geometry::{Geometry, Route, RouteKey, Side};
 use crate::id::BlockId;
 use crate::quantity::Bytes;
+use crate::room::filled;
 
 /// Whole rows of blocks, in one launch, in direction `D`.
 #[derive(Debug)]

@@ -11,11 +11,11 @@ use super::claims::{Claim, Claims, Use};
 use super::direction::HostToDevice;
 use super::jobs::{PageJobs, is_list, pairs_of};
 use super::pages::PagePlan;
-use super::{renew, room};
 use crate::error::PlanError;
 use crate::geometry::Geometry;
 use crate::id::ImportId;
 use crate::lifecycle::{Reservations, Together};
+use crate::room::{clear_with_room, with_room};
 
 /// What one import adds. Units and block lists are counted from its first.
 ///
@@ -54,7 +54,7 @@ pub(super) enum KeptApart {
 impl Prepared {
     /// Nothing, with room for `jobs` jobs.
     pub(crate) fn with_room(jobs: u64) -> Result<Self, PlanError> {
-        Ok(Self { jobs: room("jobs of imports", jobs)?, ..Self::default() })
+        Ok(Self { jobs: with_room("jobs of imports", jobs)?, ..Self::default() })
     }
 
     /// Bytes that it copies.
@@ -126,11 +126,11 @@ impl PagePlan<HostToDevice> {
     pub(crate) fn prepare(&mut self, prepared: &mut Prepared) -> Result<(), PlanError> {
         let Rest { lists, all, unsaid } = &mut *prepared.rest;
         let used = self.claims.used().count();
-        renew("rows read and written by an import", all, used)?;
+        clear_with_room("rows read and written by an import", all, used)?;
         // And a mark.
-        renew("rows read and written by an import", unsaid, used.saturating_add(1))?;
-        renew("jobs of an import", &mut prepared.jobs, self.jobs.jobs.len())?;
-        renew("block list entries of an import", lists, self.jobs.lists.len())?;
+        clear_with_room("rows read and written by an import", unsaid, used.saturating_add(1))?;
+        clear_with_room("jobs of an import", &mut prepared.jobs, self.jobs.jobs.len())?;
+        clear_with_room("block list entries of an import", lists, self.jobs.lists.len())?;
         all.extend(self.claims.used());
         prepared.jobs.extend_from_slice(&self.jobs.jobs);
         lists.extend_from_slice(&self.jobs.lists);

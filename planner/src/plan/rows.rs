@@ -12,10 +12,12 @@ use super::direction::{DeviceToHost, Direction, block_words};
 use super::gather::no_route;
 use super::jobs::capacity_error;
 use super::map::PageMap;
-use super::{Plan, PlanSummary, Staging, check_most, room, table_bytes, write_table};
+use super::table::{table_bytes, write_table};
+use super::{Plan, PlanSummary, Staging};
 use crate::error::PlanError;
 use crate::geometry::{CompactRouteKey, Geometry, GroupKey, HasRows, Region, Route, RouteKey};
 use crate::quantity::Bytes;
+use crate::room::{check_most, with_room};
 
 /// Room of a row plan and of its table: at most [`RowCapacity::MOST`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,8 +72,8 @@ impl<D: Direction> RowPlan<D> {
         capacity.check()?;
         Ok(Self {
             map: PageMap::new(Arc::clone(&geometry), capacity.changes)?,
-            jobs: room("row bindings", capacity.jobs.into())?,
-            bindings: room("row bindings", capacity.jobs.into())?,
+            jobs: with_room("row bindings", capacity.jobs.into())?,
+            bindings: with_room("row bindings", capacity.jobs.into())?,
             geometry,
             capacity,
             launcher: 0,
