@@ -215,7 +215,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
             let event = Event::Begin { request, tokens };
             match self.apply(&event)? {
                 None => return Ok(()),
-                Some(LifecycleError::NoRoom { .. }) if self.wait()? => {}
+                Some(cause) if cause.is_transient() && self.wait()? => {}
                 Some(cause) => return Err(refused(&event, cause)),
             }
         }
