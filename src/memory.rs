@@ -4,8 +4,8 @@
 //! while kernels move bytes, no Rust reference can watch them move.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pagelift_planner::geometry::{Geometry, Memory, Region};
 
@@ -274,11 +274,15 @@ impl Registry {
     }
 }
 
+/// Memory that kernels may still write, for as long as the process runs.
+static KEPT: Mutex<Vec<HashMap<u64, Entry>>> = Mutex::new(Vec::new());
+
 impl Drop for Registry {
     fn drop(&mut self) {
         if self.settle().is_err() {
-            // Memory that kernels may still write is never freed.
-            std::mem::forget(std::mem::take(&mut self.entries));
+            // Whether they have finished nobody knows, so it is never freed.
+            let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.push(std::mem::take(&mut self.entries));
         }
     }
 }
