@@ -175,3 +175,101 @@ fn a_checkpoint_that_comes_too_late_has_failed() {
     let failed = Event::Answer { request, round: 2, rank, answer: Answer::Failed };
     assert_eq!(worker.say().collect::<Vec<_>>(), [failed]);
 }
+
+#[test]
+fn progress_never_goes_back() {
+    let mut lifecycle = Lifecycle::new(options()).unwrap();
+    let request = lifted(&mut lifecycle, 6, &[]);
+    for _ in 0..2 {
+        step(&mut lifecycle, request, 1, 1);
+    }
+    for rank in RANKS {
+        lifecycle.apply(&Event::Mirrored { request, rank, step: 2 }).unwrap();
+    }
+    let durable = lifecycle.request(request).unwrap().durable();
+    lifecycle.apply(&Event::Mirrored { request, rank: RANKS[0], step: 1 }).unwrap();
+    assert_eq!(lifecycle.request(request).unwrap().durable(), durable);
+    assert_eq!((durable, lifecycle.counters().duplicate), (Tokens::new(7), 1));
+}
+
+/// A question may come twice: nothing is done again for it, and the answer is the same.
+#[test]
+fn case_17_a_rank_answers_each_question_once_and_says_it_again() {
+    let mut lifecycle = Lifecycle::new(options()).unwrap();
+    let request = admit(&mut lifecycle, 6, &[]);
+    let mut worker = Worker::new(RANKS[0], 1).unwrap();
+    let question = Effect::Lift { request, round: 1 };
+    worker.hear(&question);
+    worker.hear(&question);
+    assert_eq!(worker.waiting().collect::<Vec<_>>(), [Work::Lift { request }]);
+    worker.draft(Lane::Lift);
+    worker.staged(Lane::Lift, 1);
+    worker.settle(Lane::Lift, 1, Settled::Done);
+    let done = Event::Answer { request, round: 1, rank: RANKS[0], answer: Answer::Done };
+    assert_eq!(worker.say().collect::<Vec<_>>(), [done.clone()]);
+    worker.hear(&question);
+    assert_eq!((worker.say().collect::<Vec<_>>(), worker.waiting().count()), (vec![done], 0));
+}
+
+#[test]
+fn a_lift_that_was_cancelled_and_never_ran_is_acknowledged() {
+    let mut lifecycle = Lifecycle::new(options()).unwrap();
+    let request = admit(&mut lifecycle, 6, &[]);
+    let mut worker = Worker::new(RANKS[0], 1).unwrap();
+    worker.hear(&Effect::Lift { request, round: 1 });
+    worker.draft(Lane::Lift);
+    worker.staged(Lane::Lift, 1);
+    worker.hear(&Effect::Cancel { request, round: 1 });
+    assert_eq!(worker.say().count(), 0, "it may be running");
+    worker.settle(Lane::Lift, 1, Settled::Superseded);
+    let (round, rank) = (1, RANKS[0]);
+    let acknowledged = Event::Answer { request, round, rank, answer: Answer::Acknowledged };
+    assert_eq!(worker.say().collect::<Vec<_>>(), [acknowledged]);
+    assert_eq!(worker.waiting().count(), 0);
+}
+
+#[test]
+fn a_lift_of_a_request_that_is_over_is_not_begun() {
+    let mut lifecycle = Lifecycle::new(options()).unwrap();
+    let over = lifted(&mut lifecycle, 6, &[]);
+    lifecycle.apply(&Event::Finish { request: over }).unwrap();
+    answer(&mut lifecycle, over);
+    let request = admit(&mut lifecycle, 6, &[]);
+    let mut worker = Worker::new(RANKS[0], 1).unwrap();
+    for request in [request, over] {
+        worker.hear(&Effect::Lift { request, round: 1 });
+    }
+    assert_eq!(worker.waiting().collect::<Vec<_>>(), [Work::Lift { request }]);
+}
+
+/// A request that reads a block by one rank.
+fn receiving(lifecycle: &mut Lifecycle) -> RequestId {
+    let request = admit(lifecycle, 6, &[]);
+    lifecycle.apply(&Event::Posted { request, ranks: Ranks::first(1), each: 1 }).unwrap();
+    request
+}
+
+#[test]
+fn the_first_reason_of_an_end_stands_and_the_producer_hears_once() {
+    let mut lifecycle = Lifecycle::new(options()).unwrap();
+    let request = receiving(&mut lifecycle);
+    lifecycle.apply(&Event::Abort { request }).unwrap();
+    let read = Read::Failed { valid: Tokens::ZERO };
+    let read = Event::Read { request, rank: RANKS[0], part: 0, read };
+    let effects = lifecycle.apply(&read).unwrap();
+    let aborted = |effect: &&Effect| matches!(effect, Effect::Ended { outcome: Outcome::Aborted, .. });
+    assert_eq!(effects.iter().filter(aborted).count(), 1, "{effects:?}");
+    let told = |effect: &&Effect| matches!(effect, Effect::Notify { .. });
+    assert_eq!(effects.iter().filter(told).count(), 1, "{effects:?}");
+}
+
+#[test]
+fn a_preemption_gives_way_to_an_end() {
+    let mut lifecycle = Lifecycle::new(options()).unwrap();
+    let request = lifted(&mut lifecycle, 6, &[]);
+    lifecycle.apply(&Event::Preempt { request }).unwrap();
+    lifecycle.apply(&Event::Abort { request }).unwrap();
+    answer(&mut lifecycle, request);
+    assert!(lifecycle.request(request).is_none());
+    assert_eq!((lifecycle.counters().aborted, lifecycle.counters().preempted), (1, 0));
+}
