@@ -161,6 +161,13 @@ def steps(random, count):
         yield mapped, tails, slots, starts, random.integers(1, lengths + 1).astype(np.int32)
 
 
+def map_pages(mapped, *ways):
+    """Says to each of the ways which block mirrors which page."""
+    for page, block in mapped.items():
+        for way in ways:
+            way.map_page(page, block)
+
+
 def compare(count=40, seed=0):
     """Plays the same steps both ways with NumPy; returns the copies that one of them made."""
     random = np.random.default_rng(seed)
@@ -171,9 +178,7 @@ def compare(count=40, seed=0):
     connector = Connector(pagelift.Cpu(), caches, host, *arrays)
     for number, (mapped, tails, slots, starts, accepted) in enumerate(steps(random, count)):
         if number == 0:
-            for page, block in mapped.items():
-                connector.map_page(page, block)
-                replaced.map_page(page, block)
+            map_pages(mapped, connector, replaced)
         import_ids = [connector.admit(tail) for tail in tails]
         ticket = connector.stage(import_ids)
         for array, values in zip(arrays, (slots, starts, accepted), strict=True):
@@ -230,9 +235,7 @@ def on_gpu(count=40, seed=0):
         connector.mirrors.record()
     for number, (mapped, tails, slots, starts, accepted) in enumerate(steps(random, count)):
         if number == 0:
-            for page, block in mapped.items():
-                connector.map_page(page, block)
-                replaced.map_page(page, block)
+            map_pages(mapped, connector, replaced)
         import_ids = [connector.admit(tail) for tail in tails]
         written = random.integers(0, 256, (BATCH, LAYERS, WIDTH), np.uint8)
         with torch.cuda.stream(stream):
