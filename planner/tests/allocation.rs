@@ -321,10 +321,10 @@ fn digests_allocate_nothing() {
     assert_eq!(count, 0);
 }
 
-#[test]
-fn a_request_in_a_slot_that_was_used_allocates_nothing() {
-    let mut lifecycle = Lifecycle::new(LifecycleOptions {
-        ranks: 2,
+/// A small engine, of which one rank writes.
+fn options(ranks: u8) -> LifecycleOptions {
+    LifecycleOptions {
+        ranks,
         writers: Ranks::first(1),
         block_tokens: 16,
         recurrence: Recurrence::None,
@@ -334,8 +334,12 @@ fn a_request_in_a_slot_that_was_used_allocates_nothing() {
         keep: 1,
         draft_lag: 0,
         retries: 0,
-    })
-    .unwrap();
+    }
+}
+
+#[test]
+fn a_request_in_a_slot_that_was_used_allocates_nothing() {
+    let mut lifecycle = Lifecycle::new(options(2)).unwrap();
     // Each prompt is new, so that blocks are published, cached and evicted.
     let mut serve = |number: u128| {
         let hashes: [ContentHash; 3] = std::array::from_fn(|n| ContentHash::new(number * 8 + n as u128));
@@ -382,18 +386,7 @@ impl RankSteps {
             GroupFrames::Paged { group: tail, blocks: blocks(), pages: pages.clone() },
             GroupFrames::Whole { group: other, blocks: blocks(), pages, each: 100 },
         ];
-        let lifecycle = Lifecycle::new(LifecycleOptions {
-            ranks: 1,
-            writers: Ranks::first(1),
-            block_tokens: 16,
-            recurrence: Recurrence::None,
-            requests: 4,
-            blocks: 64,
-            pages: 8,
-            keep: 1,
-            draft_lag: 0,
-            retries: 0,
-        });
+        let lifecycle = Lifecycle::new(options(1));
         let options = StepOptions {
             requests: 4,
             block_tokens: 16,

@@ -273,8 +273,8 @@ impl<B: Backend> Bound<B> {
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
         // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
         // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, it is written
-        // twice with the same bytes, and backends see to it that this does no harm. (3) Launches of this progress word come through `&mut self`,
-        // one after the other.
+        // twice with the same bytes, and backends see to it that this does no harm. (3) Launches of this progress word come
+        // through `&mut self`, one after the other.
         unsafe { self.backend.launch(stream, workers, P::kernel(self.addresses)) }?;
         Ok(())
     }
