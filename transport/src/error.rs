@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Display};
 use std::sync::Arc;
+use std::time::Duration;
 
+use pagelift_planner::id::GroupId;
 use pagelift_planner::quantity::Tokens;
 use thiserror::Error;
 
@@ -427,6 +429,28 @@ pub enum ReceiveError {
     },
 }
 
+/// An import of a lifecycle whose blocks are not known.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WantedError {
+    /// Frames of another geometry.
+    #[error("the geometry has no group with the id {}; are the frames another's?", group.get())]
+    ForeignGroup {
+        /// The id.
+        group: GroupId,
+    },
+    /// Frames that are too short.
+    #[error("group `{group}`: its frames have nothing in {memory} memory for position {position}")]
+    Missing {
+        /// The group.
+        group: Arc<str>,
+        /// The memory where it lands.
+        memory: &'static str,
+        /// The position, in blocks of the group there.
+        position: u64,
+    },
+}
+
 /// A control channel that cannot be used, or not any more.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -472,6 +496,19 @@ pub enum ControlError {
         /// Why.
         reason: String,
     },
+    /// The first frame of each side, and no other, is a hello.
+    #[error(
+        "the other side's first frame must be a hello, and no other may be; use one release on both sides"
+    )]
+    Hello,
+    /// The other side does not read.
+    #[error("{bytes} bytes wait for the other side to take them; at most {most}")]
+    NotTaken {
+        /// How many.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
     /// An error came before; what comes after it means nothing.
     #[error("the channel has failed before; open another")]
     Dead,
@@ -486,6 +523,105 @@ pub enum ControlError {
         /// The system's words.
         reason: String,
     },
+}
+
+/// What ends a connection of P's end, or all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ProducerError {
+    /// The conversation has failed.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// D's offer does not fit together.
+    #[error(transparent)]
+    Offer(OfferError),
+    /// D means something else by a block, or is of another rank.
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    /// A message that makes no sense now.
+    #[error("a message `{message}` came that makes no sense now")]
+    Unexpected {
+        /// Its name.
+        message: &'static str,
+    },
+    /// Nobody is there any more.
+    #[error("nothing was heard for {silent:?}")]
+    Silent {
+        /// For how long.
+        silent: Duration,
+    },
+    /// A connection asks for too much at one time.
+    #[error("more than {most} requests wait for an answer")]
+    TooManyAsked {
+        /// The limit.
+        most: usize,
+    },
+    /// Nothing can be held.
+    #[error(transparent)]
+    Lease(LeaseError),
+    /// No more connections can come.
+    #[error("no connections can be taken: {0}")]
+    Listener(ControlError),
+    /// The transport is broken.
+    #[error("the transport: {reason}")]
+    Transfer {
+        /// Its words.
+        reason: String,
+    },
+}
+
+/// What ends D's connection, or keeps an import from being begun.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConsumerError {
+    /// The conversation has failed.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// P's offer does not fit together.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// P means something else by a block, or cannot be read from.
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    /// A message that makes no sense now.
+    #[error("a message `{message}` came that makes no sense now")]
+    Unexpected {
+        /// Its name.
+        message: &'static str,
+    },
+    /// P does not say what it has.
+    #[error("the producer has sent no offer for {waited:?}")]
+    NoOffer {
+        /// For how long.
+        waited: Duration,
+    },
+    /// One import of a request at a time.
+    #[error("an import of request {request} is in flight")]
+    Twice {
+        /// The request.
+        request: u64,
+    },
+    /// This side has said that it is done.
+    #[error("this side has closed the connection")]
+    Closed,
+    /// The transport has failed.
+    #[error("the transport: {reason}")]
+    Transfer {
+        /// Its words.
+        reason: String,
+    },
+}
+
+impl ProducerError {
+    pub(crate) fn transfer(error: impl Display) -> Self {
+        Self::Transfer { reason: error.to_string() }
+    }
+}
+
+impl ConsumerError {
+    pub(crate) fn transfer(error: impl Display) -> Self {
+        Self::Transfer { reason: error.to_string() }
+    }
 }
 
 impl From<std::io::Error> for ControlError {

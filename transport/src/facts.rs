@@ -83,6 +83,7 @@ pub struct GroupFacts {
     pub(crate) sharing: Sharing,
     pub(crate) draft: bool,
     pub(crate) live_blocks: u32,
+    pub(crate) block_tokens: Option<Tokens>,
     pub(crate) segments: Vec<(Arc<str>, Element, Vec<u32>)>,
     pub(crate) others: Option<(Element, Vec<u32>)>,
 }
@@ -100,6 +101,7 @@ impl GroupFacts {
             sharing: Sharing::Sharded,
             draft: false,
             live_blocks: 1,
+            block_tokens: None,
             segments: Vec::new(),
             others: None,
         }
@@ -137,6 +139,14 @@ impl GroupFacts {
     #[must_use]
     pub const fn live_blocks(mut self, blocks: u32) -> Self {
         self.live_blocks = blocks;
+        self
+    }
+
+    /// Tokens of this group's blocks, where they are others than the engine's ([`Exchange::new`]): some engines keep groups in
+    /// blocks of their own sizes.
+    #[must_use]
+    pub const fn in_blocks_of(mut self, tokens: Tokens) -> Self {
+        self.block_tokens = Some(tokens);
         self
     }
 

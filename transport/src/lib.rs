@@ -1,6 +1,7 @@
 //! How a decode engine D pulls a prompt's caches from a prefill engine P, by one-sided reads.
 //!
-//! Pure logic: no input or output, no clock, no `unsafe`. The way of an import is the order of the modules:
+//! Logic without a clock and without `unsafe`; what goes in or out does so by traits, of which [`control`] and `nixl` have the
+//! real ones. The way of an import is the order of the modules:
 //!
 //! | module | question it answers |
 //! |---|---|
@@ -15,7 +16,11 @@
 //! | [`lease`] | until when does P hold its blocks, and until when may D believe what it reads? |
 //! | [`notice`] | what D tells P when it reads no more |
 //! | [`control`] | what else two engines say to each other, by whom, and in which bytes |
-//! | `nixl` | carries all of it out, by NVIDIA's library; with the feature `nixl` |
+//! | [`transfer`] | what carries bytes, and whose memory it writes |
+//! | [`producer`] | P's end of all that: connections, exports, leases |
+//! | [`consumer`] | D's end: a connection to P, and imports in flight |
+//! | [`wanted`] | which blocks does a lifecycle want read? |
+//! | `nixl` | carries bytes by NVIDIA's library; with the feature `nixl` |
 //!
 //! # Example
 //! P keeps a group on its GPU, D lands it in a host pool. Both describe themselves, D pairs the two and plans an import:
@@ -60,6 +65,7 @@
 #![cfg_attr(feature = "nixl", deny(unsafe_code))]
 #![deny(clippy::arithmetic_side_effects)]
 
+pub mod consumer;
 pub mod control;
 pub mod descriptors;
 pub mod error;
@@ -71,6 +77,9 @@ pub mod notice;
 pub mod offer;
 pub mod pairing;
 pub mod plan;
+pub mod producer;
 pub mod receive;
 pub mod region;
 pub mod schema;
+pub mod transfer;
+pub mod wanted;

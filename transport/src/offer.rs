@@ -75,8 +75,12 @@ impl Offer {
         Ok(offer)
     }
 
-    /// Refuses what does not fit together.
-    fn check(&self) -> Result<(), OfferError> {
+    /// Refuses what does not fit together: it names no byte outside of its memory. [`Offer::of`] and [`Offer::parse`] have done
+    /// that; an offer that came over a control channel has still to be looked at.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub fn check(&self) -> Result<(), OfferError> {
         if self.rank >= self.schema.tp {
             return Err(SchemaError::Rank { rank: self.rank, tp: self.schema.tp }.into());
         }

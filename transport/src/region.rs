@@ -139,7 +139,7 @@ impl RegionMap {
                 device,
                 pages: pool.blocks(),
                 pages_per_extent: pool.blocks_per_extent(),
-                pages_per_block: schema::pages_per_block(group.kind(), exchange, side, &own.name)?,
+                pages_per_block: schema::pages_per_block(group.kind(), exchange, side, own)?,
                 rows: side.rows().get(),
                 page_stride: side.block_stride(),
                 region_bytes: side.region_bytes().to_vec(),

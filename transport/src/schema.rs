@@ -223,18 +223,19 @@ pub(crate) fn pages_per_block(
     kind: GroupKind,
     exchange: &Exchange,
     side: SideView<'_>,
-    group: &Arc<str>,
+    facts: &GroupFacts,
 ) -> Result<u32, SchemaError> {
     if kind != GroupKind::Paged {
         return Ok(1);
     }
-    let (block, page) = (exchange.block_tokens.get(), side.slots().get());
+    let block = facts.block_tokens.unwrap_or(exchange.block_tokens).get();
+    let page = side.slots().get();
     let pages = block.checked_div(page).filter(|pages| pages.is_power_of_two());
     pages
         .filter(|pages| pages.checked_mul(page) == Some(block))
         .and_then(|pages| u32::try_from(pages).ok())
         .ok_or_else(|| SchemaError::UnevenBlock {
-            group: group.clone(),
+            group: facts.name.clone(),
             block_tokens: block,
             page_tokens: page,
         })
@@ -244,7 +245,7 @@ impl GroupSchema {
     fn of(geometry: &Geometry, exchange: &Exchange, facts: &GroupFacts) -> Result<Self, SchemaError> {
         let (group, side) = side(geometry, facts)?;
         let name = &facts.name;
-        let pages = pages_per_block(group.kind(), exchange, side, name)?;
+        let pages = pages_per_block(group.kind(), exchange, side, facts)?;
         let overflow = || SchemaError::Overflow { group: name.clone(), what: "the tokens of a block" };
         let slots = u32::try_from(side.slots().get()).map_err(|_| overflow())?;
         let tokens_per_row = u32::try_from(side.tokens_per_row().get()).map_err(|_| overflow())?;

@@ -126,7 +126,13 @@ impl Greeting {
             *hasher.finalize().as_bytes()
         };
         let way = |from| Way { key: key(from), number: 0 };
-        Ok(Frames { send: way(self.role), receive: way(self.role.other()), waiting: Vec::new(), dead: false })
+        Ok(Frames {
+            send: way(self.role),
+            receive: way(self.role.other()),
+            waiting: Vec::new(),
+            most: MOST_FRAME,
+            dead: false,
+        })
     }
 }
 
@@ -171,6 +177,8 @@ pub struct Frames {
     send: Way,
     receive: Way,
     waiting: Vec<u8>,
+    /// The largest content that is taken.
+    most: usize,
     dead: bool,
 }
 
@@ -190,6 +198,12 @@ impl Frames {
         Ok([&length.to_le_bytes()[..], tag.as_bytes(), &content].concat())
     }
 
+    /// Takes no frame with a larger content than this: until a side has shown that it knows the secret, small ones will do.
+    /// [`MOST_FRAME`] unless said otherwise, and never more.
+    pub fn take_at_most(&mut self, bytes: usize) {
+        self.most = bytes.min(MOST_FRAME);
+    }
+
     /// Takes bytes as they come.
     pub fn push(&mut self, bytes: &[u8]) {
         self.waiting.extend_from_slice(bytes);
@@ -202,7 +216,7 @@ impl Frames {
         if header > 0 {
             return header;
         }
-        let whole = HEADER.saturating_add(self.length().unwrap_or(0).min(MOST_FRAME));
+        let whole = HEADER.saturating_add(self.length().unwrap_or(0).min(self.most));
         whole.saturating_sub(self.waiting.len())
     }
 
@@ -223,8 +237,8 @@ impl Frames {
     fn take(&mut self) -> Result<Option<Message>, ControlError> {
         let Some(length) = self.length() else { return Ok(None) };
         // Looked at before more is waited for: nobody makes this side keep what it would refuse.
-        if length > MOST_FRAME {
-            return Err(ControlError::TooLarge { bytes: length, most: MOST_FRAME });
+        if length > self.most {
+            return Err(ControlError::TooLarge { bytes: length, most: self.most });
         }
         let end = HEADER.saturating_add(length);
         let Some(frame) = self.waiting.get(..end) else { return Ok(None) };

@@ -15,7 +15,10 @@ use crate::plan::BlockTables;
 #[serde(tag = "message", rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Message {
-    /// Both, first: what its blocks are, and what the transport needs to reach them.
+    /// Both, before anything else: the keyed hash of this frame shows that a side knows the secret. ([`Link`](super::Link) says
+    /// and hears it by itself.)
+    Hello,
+    /// Both, then: what its blocks are, and what the transport needs to reach them.
     Offer {
         /// What its blocks mean, and where they lie.
         offer: Box<Offer>,
@@ -28,11 +31,15 @@ pub enum Message {
         request: u64,
         /// Tokens that D imports.
         imported: Tokens,
+        /// When, by D's clock: it comes back as it is, so that no late answer is taken for that to a later question.
+        sent: Duration,
     },
     /// P: they are exported, and held from now on.
     Granted {
         /// The request.
         request: u64,
+        /// As it came.
+        sent: Duration,
         /// The export.
         export: ExportId,
         /// For how long it is held.
@@ -44,6 +51,8 @@ pub enum Message {
     Refused {
         /// The request.
         request: u64,
+        /// As it came.
+        sent: Duration,
         /// Why, for a person.
         reason: String,
     },
@@ -74,6 +83,28 @@ pub enum Message {
     },
     /// D: a rank reads an export no more. (Over the transport, where that carries notices.)
     Notice(Notice),
+    /// D, where it has nothing else to say for a while: it is there.
+    Here,
     /// Both, last: nothing more will be said.
     Bye,
+}
+
+impl Message {
+    /// What it is called on the channel.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Hello => "hello",
+            Self::Offer { .. } => "offer",
+            Self::Ask { .. } => "ask",
+            Self::Granted { .. } => "granted",
+            Self::Refused { .. } => "refused",
+            Self::Heartbeat { .. } => "heartbeat",
+            Self::Held { .. } => "held",
+            Self::NotHeld { .. } => "not-held",
+            Self::Notice(_) => "notice",
+            Self::Here => "here",
+            Self::Bye => "bye",
+        }
+    }
 }

@@ -11,14 +11,18 @@
 //! | [`Greeting`] | is there somebody, of the same version? |
 //! | [`Frames`] | which bytes stand for which message? Pure: bytes in, messages out |
 //! | [`Message`] | what is said |
-//! | [`Channel`] | the same over a stream, one message at a time |
+//! | [`Link`] | the same over a stream that does not block |
+//! | [`Listener`], [`connect`] | the same over TCP |
+//! | [`Wire`], [`Listen`] | what both engines need of that; tests put faults between |
 //!
 //! Frames have a limit, and anything that is no message is an error, after which the channel says nothing more.
 
-mod channel;
 mod frames;
+mod link;
 mod message;
+mod tcp;
 
-pub use channel::Channel;
 pub use frames::{Frames, Greeting, MOST_FRAME, Nonce, Role, Secret};
+pub use link::{Link, Wire};
 pub use message::Message;
+pub use tcp::{Listen, Listener, connect, nonce};

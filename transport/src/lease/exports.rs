@@ -1,6 +1,7 @@
 //! P's side of its leases: blocks are held until no rank of D can be reading them.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::{Moment, Terms};
 use crate::error::LeaseError;
@@ -14,7 +15,7 @@ use crate::notice::{ExportId, Notice, ReadOutcome};
 /// use pagelift_transport::notice::{Notice, ReadOutcome};
 /// let at = |seconds| Moment::new(Duration::from_secs(seconds));
 /// let mut exports = Exports::new(0x5eed, Terms::default(), 64)?;
-/// let export = exports.grant(at(0), 2, vec![4, 5, 6])?;
+/// let export = exports.grant(at(0), 0..2, vec![4, 5, 6])?;
 /// // One of two ranks has read it; the other sends a heartbeat and is not heard again.
 /// exports.notice(at(10), &Notice { export, rank: 0, outcome: ReadOutcome::Read })?;
 /// exports.heartbeat(at(20), export, 1)?;
@@ -36,6 +37,8 @@ pub struct Exports<T> {
 #[derive(Debug)]
 struct Export<T> {
     blocks: T,
+    /// The first rank that reads it, and the leases of that and of those after it.
+    first: u32,
     ranks: Vec<RankLease>,
 }
 
@@ -92,13 +95,15 @@ impl<T> Exports<T> {
         Ok(Self { incarnation, terms, most, next: 0, open: BTreeMap::new(), counters })
     }
 
-    /// Holds blocks for `ranks` ranks of D, from now on.
+    /// Holds blocks for these ranks of D, from now on: all that read these blocks. Where each rank of P is a process of its
+    /// own, that is one.
     ///
     /// # Errors
     /// Where there are no ranks or too many, or as many exports as there may be.
-    pub fn grant(&mut self, now: Moment, ranks: u32, blocks: T) -> Result<ExportId, LeaseError> {
-        if ranks == 0 || ranks > MOST_RANKS {
-            return Err(LeaseError::Ranks { found: ranks, most: MOST_RANKS });
+    pub fn grant(&mut self, now: Moment, ranks: Range<u32>, blocks: T) -> Result<ExportId, LeaseError> {
+        let (first, found) = (ranks.start, ranks.end.saturating_sub(ranks.start));
+        if found == 0 || found > MOST_RANKS {
+            return Err(LeaseError::Ranks { found, most: MOST_RANKS });
         }
         if self.open.len() >= self.most {
             return Err(LeaseError::Full { most: self.most });
@@ -106,8 +111,8 @@ impl<T> Exports<T> {
         let export = ExportId { incarnation: self.incarnation, number: self.next };
         self.next = self.next.checked_add(1).ok_or(LeaseError::Full { most: self.most })?;
         let lease = RankLease::Until(now.after(self.terms.lease));
-        let ranks = (0..ranks).map(|_| lease).collect();
-        self.open.insert(export.number, Export { blocks, ranks });
+        let ranks = ranks.map(|_| lease).collect();
+        self.open.insert(export.number, Export { blocks, first, ranks });
         Ok(export)
     }
 
@@ -148,9 +153,7 @@ impl<T> Exports<T> {
     /// A rank's process is gone: the system says so, or its supervisor. That it is silent is not enough.
     pub fn gone(&mut self, export: ExportId, rank: u32) {
         let own = self.open.get_mut(&export.number).filter(|_| export.incarnation == self.incarnation);
-        let rank = usize::try_from(rank).ok();
-        let own = own.zip(rank).and_then(|(own, rank)| own.ranks.get_mut(rank));
-        if let Some(own @ RankLease::Until(_)) = own {
+        if let Some(own @ RankLease::Until(_)) = own.and_then(|own| own.rank_mut(rank)) {
             *own = RankLease::Over(RankEnd::Gone);
         }
     }
@@ -159,7 +162,7 @@ impl<T> Exports<T> {
     pub fn ended(&mut self, now: Moment) -> Option<Ended<T>> {
         let over = |export: &Export<T>| export.ranks.iter().all(|rank| rank.end(now).is_some());
         let number = *self.open.iter().find(|(_, export)| over(export))?.0;
-        let Export { blocks, ranks } = self.open.remove(&number)?;
+        let Export { blocks, ranks, .. } = self.open.remove(&number)?;
         let ranks = ranks.iter().filter_map(|rank| rank.end(now)).collect();
         Some(Ended { export: ExportId { incarnation: self.incarnation, number }, blocks, ranks })
     }
@@ -184,14 +187,12 @@ impl<T> Exports<T> {
 
     /// The lease of a rank as it is now: one whose time is over stays so, though a late heartbeat comes.
     fn rank(&mut self, now: Moment, export: ExportId, rank: u32) -> Result<&mut RankLease, LeaseError> {
-        let index = usize::try_from(rank).unwrap_or(usize::MAX);
-        let known = export.incarnation == self.incarnation
-            && self.open.get(&export.number).is_some_and(|own| index < own.ranks.len());
-        if !known {
-            return Err(self.not_held(export, rank));
-        }
-        let own = self.open.get_mut(&export.number).and_then(|own| own.ranks.get_mut(index));
-        let own = own.ok_or(LeaseError::NotHeld { export, rank })?;
+        let (own_incarnation, counters) = (self.incarnation, &mut self.counters);
+        let own = self.open.get_mut(&export.number).filter(|_| export.incarnation == own_incarnation);
+        let own = own.and_then(|own| own.rank_mut(rank)).ok_or_else(|| {
+            counters.unknown = counters.unknown.saturating_add(1);
+            LeaseError::NotHeld { export, rank }
+        })?;
         if let Some(end) = own.end(now) {
             *own = RankLease::Over(end);
         }
@@ -201,6 +202,14 @@ impl<T> Exports<T> {
     fn not_held(&mut self, export: ExportId, rank: u32) -> LeaseError {
         self.counters.unknown = self.counters.unknown.saturating_add(1);
         LeaseError::NotHeld { export, rank }
+    }
+}
+
+impl<T> Export<T> {
+    /// The lease of a rank that reads it.
+    fn rank_mut(&mut self, rank: u32) -> Option<&mut RankLease> {
+        let index = usize::try_from(rank.checked_sub(self.first)?).ok()?;
+        self.ranks.get_mut(index)
     }
 }
 

@@ -32,6 +32,12 @@ impl Moment {
         Self(since)
     }
 
+    /// How long after the clock's beginning.
+    #[must_use]
+    pub const fn since_start(self) -> Duration {
+        self.0
+    }
+
     /// Now, by a clock that began at `start`.
     #[must_use]
     pub fn now(start: Instant) -> Self {

@@ -5,9 +5,9 @@ use nixl_sys::{AgentConfig, Backend, NotificationMap, OptArgs, RegistrationHandl
 use super::error::NixlError;
 use super::library::Library;
 use super::memory::Registered;
-use crate::error::NoticeError;
 use crate::notice::Notice;
 use crate::region::MemoryRange;
+use crate::transfer::Heard;
 
 /// What an agent is made of.
 #[derive(Clone, Copy, Debug)]
@@ -24,15 +24,6 @@ impl<'a> AgentOptions<'a> {
     pub const fn new(name: &'a str) -> Self {
         Self { name, plugin: "UCX" }
     }
-}
-
-/// What a peer has sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heard {
-    /// The peer's name.
-    pub peer: String,
-    /// A notice, or something else.
-    pub notice: Result<Notice, NoticeError>,
 }
 
 /// This process's end of all transfers.
@@ -119,7 +110,7 @@ impl Agent {
     ///
     /// # Errors
     /// What NIXL refuses, and a name that is not UTF-8.
-    pub fn add_peer(&mut self, metadata: &[u8]) -> Result<String, NixlError> {
+    pub fn add_peer(&self, metadata: &[u8]) -> Result<String, NixlError> {
         let failed = NixlError::call("take a peer's description");
         // The bindings panic at a name that is not UTF-8, when they hold nothing any more.
         let load = std::panic::AssertUnwindSafe(|| self.agent.load_remote_md(metadata));
@@ -133,7 +124,7 @@ impl Agent {
     ///
     /// # Errors
     /// [`NixlError::NoPeer`] where there is none of that name.
-    pub fn forget_peer(&mut self, name: &str) -> Result<(), NixlError> {
+    pub fn forget_peer(&self, name: &str) -> Result<(), NixlError> {
         self.agent.invalidate_remote_md(name).map_err(|_| NixlError::NoPeer { name: name.to_owned() })
     }
 
@@ -156,7 +147,7 @@ impl Agent {
     ///
     /// # Errors
     /// What NIXL refuses.
-    pub fn notices(&self) -> Result<Vec<Heard>, NixlError> {
+    pub fn heard(&self) -> Result<Vec<Heard>, NixlError> {
         let failed = NixlError::call("ask for notices");
         let mut map = NotificationMap::new().map_err(&failed)?;
         self.agent.get_notifications(&mut map, None).map_err(&failed)?;

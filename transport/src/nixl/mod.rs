@@ -13,8 +13,9 @@ mod error;
 mod library;
 mod memory;
 mod peer;
+mod transfer;
 
-pub use agent::{Agent, AgentOptions, Heard};
+pub use agent::{Agent, AgentOptions};
 pub use error::NixlError;
 pub use library::{Library, VARIABLE};
-pub use peer::{Prepared, Reading, ReadingState};
+pub use peer::{Prepared, Reading};

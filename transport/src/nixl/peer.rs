@@ -8,6 +8,7 @@ use super::memory::kind;
 use crate::descriptors::{Descriptor, End, ListPair};
 use crate::pairing::Peer;
 use crate::plan::PlannedRead;
+use crate::transfer::ReadingState;
 
 /// What NIXL calls this agent's own lists: it needs no name.
 const OWN: &str = "";
@@ -31,20 +32,6 @@ pub struct Reading {
     request: XferRequest,
     agent: nixl_sys::Agent,
     at_once: bool,
-}
-
-/// How far a read is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadingState {
-    /// It may write.
-    InFlight,
-    /// All bytes are here.
-    Landed,
-    /// It has ended otherwise.
-    Failed {
-        /// NIXL's reason.
-        reason: String,
-    },
 }
 
 impl Agent {

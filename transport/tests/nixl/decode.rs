@@ -8,11 +8,12 @@ use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Tokens;
 use pagelift_transport::error::PlanError;
 use pagelift_transport::lease::{Moment, Terms};
-use pagelift_transport::nixl::{Agent, AgentOptions, Library, NixlError, Reading, ReadingState};
+use pagelift_transport::nixl::{Agent, AgentOptions, Library, NixlError, Reading};
 use pagelift_transport::offer::Offer;
 use pagelift_transport::pairing::Peer;
 use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits};
 use pagelift_transport::receive::{ReadEffect, ReadEvent, Receive, ReceiveOptions};
+use pagelift_transport::transfer::ReadingState;
 
 use crate::prefill::{LINE, SEED};
 use crate::reference::{Lists, expected, lists, tables};

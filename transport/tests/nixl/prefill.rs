@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use pagelift_planner::geometry::Memory;
 use pagelift_transport::lease::{Exports, Moment, RankEnd, Terms};
-use pagelift_transport::nixl::{Agent, AgentOptions, Heard, Library};
+use pagelift_transport::nixl::{Agent, AgentOptions, Library};
 use pagelift_transport::notice::ReadOutcome;
+use pagelift_transport::transfer::Heard;
 
 use crate::world::Engine;
 use crate::{Hello, ROLE, arranged, groups, really};
@@ -33,13 +34,13 @@ fn producer() {
         unsafe { agent.register(*range) }.unwrap();
     }
     let mut exports = Exports::new(std::process::id().into(), Terms::default(), EXPORTS).unwrap();
-    let ids = (0..EXPORTS).map(|number| exports.grant(Moment::now(start), 1, number).unwrap()).collect();
+    let ids = (0..EXPORTS).map(|number| exports.grant(Moment::now(start), 0..1, number).unwrap()).collect();
     let hello = Hello { offer, metadata: agent.metadata().unwrap(), exports: ids };
     say(&hello);
     let mut told = 0;
     while !exports.is_empty() {
         assert!(start.elapsed() < Duration::from_secs(60), "D is silent");
-        for Heard { peer, notice } in agent.notices().unwrap() {
+        for Heard { peer, notice } in agent.heard().unwrap() {
             assert_eq!(peer, "decode");
             exports.notice(Moment::now(start), &notice.unwrap()).unwrap();
             told += 1;
@@ -51,7 +52,7 @@ fn producer() {
     }
     // D closes our input when it has looked at its bytes: any notice too many would be here by then.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
-    told += agent.notices().unwrap().len();
+    told += agent.heard().unwrap().len();
     assert_eq!((told, exports.counters().duplicate), (EXPORTS, 0));
     drop(agent);
     assert!(!engine.bytes.is_empty());

@@ -1,11 +1,14 @@
 //! The control channel: what is said arrives, and nothing else does.
 
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Tokens;
-use pagelift_transport::control::{Channel, Frames, Greeting, MOST_FRAME, Message, Role, Secret};
+use pagelift_transport::control::{
+    Frames, Greeting, Listen, Listener, MOST_FRAME, Message, Role, Secret, Wire, connect,
+};
 use pagelift_transport::error::ControlError;
 use pagelift_transport::lease::Terms;
 use pagelift_transport::notice::{ExportId, Notice, ReadOutcome};
@@ -42,14 +45,16 @@ fn messages() -> Vec<Message> {
         .with("main", BlockTable::from_first(&[5, 2]))
         .with("gdn", BlockTable::at(7, vec![None, Some(1)]));
     vec![
+        Message::Hello,
         Message::Offer { offer: Box::new(every_kind(Memory::Host)), metadata: vec![0, 255, 7] },
-        Message::Ask { request: u64::MAX, imported: Tokens::new(1152) },
-        Message::Granted { request: 1, export: EXPORT, terms: Terms::default(), blocks },
-        Message::Refused { request: 1, reason: "no \"room\"\n".into() },
+        Message::Ask { request: u64::MAX, imported: Tokens::new(1152), sent },
+        Message::Granted { request: 1, sent, export: EXPORT, terms: Terms::default(), blocks },
+        Message::Refused { request: 1, sent, reason: "no \"room\"\n".into() },
         Message::Heartbeat { export: EXPORT, rank, sent },
         Message::Held { export: EXPORT, rank, sent },
         Message::NotHeld { export: EXPORT, rank },
         Message::Notice(notice),
+        Message::Here,
         Message::Bye,
     ]
 }
@@ -79,7 +84,9 @@ fn who_lacks_the_secret_says_nothing() {
 #[test]
 fn frames_twice_out_of_order_of_other_days_or_sent_back_are_refused() {
     let [mut producer, mut consumer] = conversation();
-    let first = consumer.encode(&Message::Ask { request: 1, imported: Tokens::new(1) }).unwrap();
+    let first = consumer
+        .encode(&Message::Ask { request: 1, imported: Tokens::new(1), sent: Duration::ZERO })
+        .unwrap();
     let second = consumer.encode(&Message::Bye).unwrap();
     let refused = |frames: &mut Frames, bytes: &[u8]| {
         frames.push(bytes);
@@ -124,32 +131,88 @@ fn a_frame_that_would_be_too_large_is_refused_by_its_first_four_bytes() {
     assert_eq!(producer.next(), Err(ControlError::TooLarge { bytes: u32::MAX as usize, most }));
     let [_, mut consumer] = conversation();
     let reason = "x".repeat(MOST_FRAME);
-    let error = consumer.encode(&Message::Refused { request: 0, reason }).unwrap_err();
+    let error = consumer.encode(&Message::Refused { request: 0, sent: Duration::ZERO, reason }).unwrap_err();
     assert!(matches!(error, ControlError::TooLarge { most, .. } if most == MOST_FRAME));
+}
+
+/// Both ends of a connection over TCP.
+fn connected(secrets: [&Secret; 2]) -> [impl Wire + use<>; 2] {
+    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap(), secrets[0]).unwrap();
+    let consumer = connect(listener.address().unwrap(), secrets[1], Duration::from_secs(5)).unwrap();
+    loop {
+        if let Some(producer) = listener.accept().unwrap() {
+            return [producer, consumer];
+        }
+    }
+}
+
+/// Lets both ends go on until one of them hears something, or its end.
+fn hear(ends: &mut [impl Wire; 2], which: usize) -> Result<Message, ControlError> {
+    loop {
+        let [heard, other] = [which, 1 - which].map(|end| ends[end].receive());
+        if let Some(message) = heard? {
+            assert!(!matches!(other, Ok(Some(_))));
+            return Ok(message);
+        }
+    }
 }
 
 #[test]
 fn over_a_connection_both_sides_hear_each_other_and_the_end() {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    let address = listener.local_addr().unwrap();
-    let producer = std::thread::spawn(move || {
-        let (stream, _) = listener.accept().unwrap();
-        let mut channel = Channel::open(stream, Role::Producer, &secret(), [1; 32]).unwrap();
-        let mut heard = Vec::new();
-        while heard.last() != Some(&Message::Bye) {
-            heard.push(channel.receive().unwrap());
-            channel.send(heard.last().unwrap()).unwrap();
+    let mut ends = connected([&secret(); 2]);
+    // What is said before the other side has greeted waits; a hello is the channel's own.
+    for message in messages().into_iter().skip(1) {
+        for end in [0, 1] {
+            ends[1 - end].send(&message).unwrap();
+            assert_eq!(hear(&mut ends, end).unwrap(), message);
         }
-        heard
-    });
-    let stream = TcpStream::connect(address).unwrap();
-    let mut channel = Channel::open(stream, Role::Consumer, &secret(), [2; 32]).unwrap();
-    for message in messages() {
-        channel.send(&message).unwrap();
-        assert_eq!(channel.receive().unwrap(), message);
     }
-    assert_eq!(producer.join().unwrap(), messages());
-    assert_eq!(channel.receive(), Err(ControlError::Ended));
+    assert!(ends.iter().all(Wire::is_flushed));
+    let [mut producer, consumer] = ends;
+    drop(consumer);
+    let end = loop {
+        if let Err(error) = producer.receive() {
+            break error;
+        }
+    };
+    assert_eq!(end, ControlError::Ended);
+    assert_eq!(producer.send(&Message::Bye), Err(ControlError::Ended));
+}
+
+#[test]
+fn nothing_is_told_to_who_lacks_the_secret() {
+    let other = Secret::new(b"drawn at random?").unwrap();
+    let mut ends = connected([&secret(), &other]);
+    ends[0].send(&Message::Bye).unwrap();
+    assert_eq!(hear(&mut ends, 1), Err(ControlError::Forged));
+    let mut ends = connected([&secret(), &other]);
+    assert_eq!(hear(&mut ends, 0), Err(ControlError::Forged));
+}
+
+#[test]
+fn a_stranger_is_kept_no_large_frame_for() {
+    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap(), &secret()).unwrap();
+    let mut stranger = TcpStream::connect(listener.address().unwrap()).unwrap();
+    stranger.write_all(&Greeting::new(Role::Consumer, [7; 32]).to_bytes()).unwrap();
+    stranger.write_all(&4096_u32.to_le_bytes()).unwrap();
+    stranger.write_all(&[0; 4096]).unwrap();
+    let mut producer = loop {
+        if let Some(producer) = listener.accept().unwrap() {
+            break producer;
+        }
+    };
+    let end = loop {
+        if let Err(error) = producer.receive() {
+            break error;
+        }
+    };
+    assert_eq!(end, ControlError::TooLarge { bytes: 4096, most: 1024 });
+    drop(producer);
+    // Of this side it has seen a greeting, and a hello's keyed hash.
+    let mut heard = Vec::new();
+    // The connection may be reset, for it had said more than was read.
+    let _: std::io::Result<usize> = stranger.read_to_end(&mut heard);
+    assert!(heard.len() < 200, "{}", heard.len());
 }
 
 proptest! {
@@ -175,7 +238,7 @@ proptest! {
 
     #[test]
     fn a_frame_with_one_bit_changed_is_no_message(
-        which in 0_usize..9,
+        which in 0_usize..11,
         place in any::<prop::sample::Index>(),
         bit in 0_u8..8,
     ) {

@@ -170,7 +170,7 @@ impl World {
                     self.contents[block] = self.next_content;
                     self.next_content
                 });
-                let export = self.exports.grant(at(self.now), RANKS, blocks).unwrap();
+                let export = self.exports.grant(at(self.now), 0..RANKS, blocks).unwrap();
                 self.granted.insert(export, (blocks, [self.now + 100; RANKS as usize]));
                 self.send(|| Message::Granted { import, asked, export, contents });
             }

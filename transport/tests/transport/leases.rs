@@ -21,7 +21,7 @@ fn read(export: ExportId, rank: u32) -> Notice {
 #[test]
 fn each_rank_is_counted_once_and_blocks_are_free_after_the_last() {
     let mut exports = exports();
-    let export = exports.grant(at(0), 3, "blocks").unwrap();
+    let export = exports.grant(at(0), 0..3, "blocks").unwrap();
     for rank in [0, 2, 0, 0, 2] {
         exports.notice(at(1), &read(export, rank)).unwrap();
         assert!(exports.ended(at(1)).is_none());
@@ -41,7 +41,7 @@ fn each_rank_is_counted_once_and_blocks_are_free_after_the_last() {
 #[test]
 fn what_is_not_held_is_refused_and_counted() {
     let mut exports = exports();
-    let export = exports.grant(at(0), 1, "blocks").unwrap();
+    let export = exports.grant(at(0), 0..1, "blocks").unwrap();
     let others = [
         (ExportId { incarnation: 8, ..export }, 0),
         (ExportId { number: 1, ..export }, 0),
@@ -60,7 +60,7 @@ fn what_is_not_held_is_refused_and_counted() {
 #[test]
 fn case_23_a_late_heartbeat_does_not_bring_a_lease_back() {
     let mut exports = exports();
-    let export = exports.grant(at(0), 2, "blocks").unwrap();
+    let export = exports.grant(at(0), 0..2, "blocks").unwrap();
     exports.heartbeat(at(29), export, 0).unwrap();
     // Rank 1 was silent; that rank 0 still holds the blocks does not help it.
     assert_eq!(exports.heartbeat(at(30), export, 1), Err(LeaseError::NotHeld { export, rank: 1 }));
@@ -72,7 +72,7 @@ fn case_23_a_late_heartbeat_does_not_bring_a_lease_back() {
 #[test]
 fn a_rank_that_is_known_to_be_gone_is_not_waited_for() {
     let mut exports = exports();
-    let export = exports.grant(at(0), 2, "blocks").unwrap();
+    let export = exports.grant(at(0), 0..2, "blocks").unwrap();
     exports.gone(export, 1);
     assert!(exports.ended(at(1)).is_none());
     exports.gone(export, 0);
@@ -82,15 +82,15 @@ fn a_rank_that_is_known_to_be_gone_is_not_waited_for() {
 #[test]
 fn numbers_have_limits() {
     let mut exports = exports();
-    assert!(matches!(exports.grant(at(0), 0, "a"), Err(LeaseError::Ranks { found: 0, .. })));
-    assert!(matches!(exports.grant(at(0), 1025, "a"), Err(LeaseError::Ranks { most: 1024, .. })));
-    exports.grant(at(0), 1, "a").unwrap();
-    exports.grant(at(0), 1, "b").unwrap();
-    assert_eq!(exports.grant(at(0), 1, "c"), Err(LeaseError::Full { most: 2 }));
+    assert!(matches!(exports.grant(at(0), 0..0, "a"), Err(LeaseError::Ranks { found: 0, .. })));
+    assert!(matches!(exports.grant(at(0), 0..1025, "a"), Err(LeaseError::Ranks { most: 1024, .. })));
+    exports.grant(at(0), 0..1, "a").unwrap();
+    exports.grant(at(0), 0..1, "b").unwrap();
+    assert_eq!(exports.grant(at(0), 0..1, "c"), Err(LeaseError::Full { most: 2 }));
     // The end of time is no overflow.
     let end = Moment::new(Duration::MAX);
     assert!(exports.ended(end).is_some() && exports.ended(end).is_some());
-    exports.grant(end, 1, "d").unwrap();
+    exports.grant(end, 0..1, "d").unwrap();
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn the_consumer_never_believes_for_longer_than_the_producer_holds() {
     // Whatever the ways of messages take: asked at 100, granted later, and heartbeats heard later than sent.
     for delay in 0..10 {
         let mut exports = exports();
-        let export = exports.grant(at(100 + delay), 1, "blocks").unwrap();
+        let export = exports.grant(at(100 + delay), 0..1, "blocks").unwrap();
         let mut lease = Holding::new(Terms::default(), at(100));
         for second in 100..400 {
             if lease.is_due(at(second)) && second < 200 {

@@ -8,6 +8,7 @@
 
 mod control;
 mod faults;
+mod handoff;
 mod leases;
 mod payload;
 mod planned;
@@ -16,4 +17,5 @@ mod reads;
 mod receive;
 mod reference;
 mod regions;
+mod wanted;
 mod world;

@@ -1,0 +1,406 @@
+//! One import of one rank, from its wish to its end.
+
+use std::time::Duration;
+
+use pagelift_planner::geometry::{GroupKind, Memory};
+use pagelift_planner::quantity::Tokens;
+
+use super::event::{ConsumerEvent, End, Failure};
+use super::{ConsumerCounters, ConsumerOptions, Notices, Paired, Wanted};
+use crate::control::{Message, Wire};
+use crate::descriptors::End as ListEnd;
+use crate::error::ConsumerError;
+use crate::lease::{Holding, Moment, Terms};
+use crate::notice::{ExportId, Notice, ReadOutcome};
+use crate::offer::Offer;
+use crate::plan::{BlockTables, ReadPlan};
+use crate::receive::{ReadEffect, ReadEvent, Receive, ReceiveOptions};
+use crate::transfer::{Destination, ReadingState, Transfer};
+
+/// An import.
+pub(super) struct Import<R> {
+    wanted: Wanted,
+    stage: Stage<R>,
+    cancelled: bool,
+}
+
+enum Stage<R> {
+    /// P's offer is not here.
+    Wished,
+    /// P was asked then.
+    Asked { at: Moment },
+    /// P has said no.
+    Refused { reason: String },
+    /// P has granted it; nothing is read yet.
+    Granted { asked: Moment, export: ExportId, terms: Terms, blocks: BlockTables },
+    /// Reads are in flight.
+    Reading(Box<Reads<R>>),
+    /// Its end was told.
+    Over,
+}
+
+/// The reads of an import.
+struct Reads<R> {
+    export: ExportId,
+    receive: Receive,
+    /// Those in flight.
+    parts: Vec<Option<R>>,
+    /// The GPUs that they write.
+    devices: Vec<u64>,
+    /// What P has said since the last turn.
+    said: Vec<ReadEvent>,
+    /// When they were told to stop, and whether the engine has heard that they have not.
+    stopped: Option<(Moment, bool)>,
+    /// What the first that failed said.
+    reason: Option<String>,
+    landed: bool,
+}
+
+/// What an import goes on with.
+pub(super) struct Turn<'t, X: Transfer, W> {
+    pub now: Moment,
+    pub transfer: &'t X,
+    pub paired: Option<&'t Paired<X::Lists>>,
+    pub wire: &'t mut W,
+    pub offer: &'t Offer,
+    pub options: &'t ConsumerOptions,
+    pub over: Option<&'t ConsumerError>,
+    pub counters: &'t mut ConsumerCounters,
+    /// Whether something was said to P.
+    pub spoke: bool,
+}
+
+/// An event of an import, which does not know its id.
+pub(super) enum Told {
+    Begun { export: ExportId, reads: usize, bytes: u64, zeroed: u64 },
+    Stuck,
+    Ended(End),
+}
+
+impl Told {
+    pub fn of<K>(self, id: K) -> ConsumerEvent<K> {
+        match self {
+            Self::Begun { export, reads, bytes, zeroed } => {
+                ConsumerEvent::Begun { id, export, reads, bytes, zeroed }
+            }
+            Self::Stuck => ConsumerEvent::Stuck { id },
+            Self::Ended(end) => ConsumerEvent::Ended { id, end },
+        }
+    }
+}
+
+/// What P is told of an export that nobody wants.
+pub(super) const fn not_wanted(export: ExportId, rank: u32) -> Notice {
+    Notice { export, rank, outcome: ReadOutcome::Cancelled }
+}
+
+impl<R> Import<R> {
+    pub const fn new(wanted: Wanted) -> Self {
+        Self { wanted, stage: Stage::Wished, cancelled: false }
+    }
+
+    pub const fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    pub const fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
+    pub const fn cancel(&mut self) {
+        self.cancelled = true;
+    }
+
+    /// Whether it waits for the answer to what was asked then.
+    pub fn waits_for(&self, request: u64, sent: Duration) -> bool {
+        let asked = Moment::new(sent);
+        self.wanted.request == request && matches!(self.stage, Stage::Asked { at } if at == asked)
+    }
+
+    pub fn reads(&self, export: ExportId) -> bool {
+        matches!(&self.stage, Stage::Reading(reads) if reads.export == export)
+    }
+
+    pub fn granted(&mut self, export: ExportId, terms: Terms, blocks: BlockTables) {
+        if let Stage::Asked { at } = self.stage {
+            self.stage = Stage::Granted { asked: at, export, terms, blocks };
+        }
+    }
+
+    pub fn refused(&mut self, reason: String) {
+        self.stage = Stage::Refused { reason };
+    }
+
+    pub fn acknowledged(&mut self, sent: Moment) {
+        self.say(ReadEvent::Acknowledged { sent });
+    }
+
+    pub fn not_held(&mut self) {
+        self.say(ReadEvent::Refused);
+    }
+
+    fn say(&mut self, event: ReadEvent) {
+        if let Stage::Reading(reads) = &mut self.stage {
+            reads.said.push(event);
+        }
+    }
+
+    /// Goes on as far as it can.
+    pub fn go_on<X: Transfer<Reading = R>, W: Wire>(
+        &mut self,
+        turn: &mut Turn<'_, X, W>,
+        memory: &mut impl Destination,
+    ) -> Vec<Told> {
+        let mut told = Vec::new();
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Wished | Stage::Asked { .. } if self.cancelled => {
+                self.fail(turn, Failure::Cancelled, &mut told);
+            }
+            Stage::Wished | Stage::Asked { .. } if turn.over.is_some() => {
+                let why = turn.over.cloned().unwrap_or(ConsumerError::Closed);
+                self.fail(turn, Failure::Lost(Box::new(why)), &mut told);
+            }
+            Stage::Wished if turn.paired.is_some() => {
+                let (request, imported) = (self.wanted.request, self.wanted.imported);
+                turn.say(&Message::Ask { request, imported, sent: turn.now.since_start() });
+                self.stage = Stage::Asked { at: turn.now };
+            }
+            Stage::Asked { at } if turn.now.since(at) >= turn.options.answer => {
+                self.fail(turn, Failure::NoAnswer, &mut told);
+            }
+            Stage::Refused { reason } => self.fail(turn, Failure::Refused { reason }, &mut told),
+            Stage::Granted { asked, export, terms, blocks } => {
+                match self.begin(turn, memory, (asked, export, terms, &blocks), &mut told) {
+                    Ok(reads) => self.read(turn, memory, Box::new(reads), &mut told),
+                    Err(why) => {
+                        let outcome = match why {
+                            Failure::Cancelled => ReadOutcome::Cancelled,
+                            _ => ReadOutcome::Failed,
+                        };
+                        turn.notify(&Notice { export, rank: turn.offer.rank, outcome });
+                        self.fail(turn, why, &mut told);
+                    }
+                }
+            }
+            Stage::Reading(reads) => self.read(turn, memory, reads, &mut told),
+            waiting => self.stage = waiting,
+        }
+        told
+    }
+
+    /// Ends it before anything of it was read.
+    fn fail<X: Transfer<Reading = R>, W: Wire>(
+        &self,
+        turn: &mut Turn<'_, X, W>,
+        why: Failure,
+        told: &mut Vec<Told>,
+    ) {
+        turn.counters.failed = turn.counters.failed.saturating_add(1);
+        let valid = self.wanted.blocks.iter().filter_map(|(name, table)| {
+            // What is wanted begins after what is here.
+            let (before, _) = table.iter().next()?;
+            let schema = turn.offer.schema.groups.get(name).filter(|group| group.kind == GroupKind::Paged);
+            let tokens =
+                schema.map_or(0, |group| u64::from(before).saturating_mul(group.block_tokens.into()));
+            Some((name.clone(), Tokens::new(tokens)))
+        });
+        told.push(Told::Ended(End::Failed { why, valid: valid.collect() }));
+    }
+
+    /// Plans, zeroes, and begins to read what P has granted.
+    fn begin<X: Transfer<Reading = R>, W: Wire>(
+        &self,
+        turn: &mut Turn<'_, X, W>,
+        memory: &mut impl Destination,
+        (asked, export, terms, blocks): (Moment, ExportId, Terms, &BlockTables),
+        told: &mut Vec<Told>,
+    ) -> Result<Reads<R>, Failure> {
+        let lost = || Failure::Lost(Box::new(turn.over.cloned().unwrap_or(ConsumerError::Closed)));
+        let paired = turn.paired.ok_or_else(lost)?;
+        if self.cancelled {
+            return Err(Failure::Cancelled);
+        }
+        if !terms.are_sound() {
+            return Err(Failure::Terms);
+        }
+        if !Holding::new(terms, asked).lasts(turn.now) {
+            return Err(Failure::Reads { why: crate::receive::Ending::LeaseLost, reason: None });
+        }
+        let Wanted { imported, blocks: wanted, awaited, .. } = &self.wanted;
+        let plan = paired.peer.plan(*imported, blocks, wanted, turn.options.limits)?;
+        let mut zeroed = 0_u64;
+        for range in plan.zeroes().iter().flat_map(|zero| paired.peer.zero_ranges(zero)) {
+            let done = memory.zero(range);
+            done.map_err(|error| Failure::Zero { reason: error.to_string() })?;
+            zeroed = zeroed.saturating_add(range.bytes);
+        }
+        turn.counters.zeroed = turn.counters.zeroed.saturating_add(zeroed);
+        let (rank, timeout) = (turn.offer.rank, turn.options.reads);
+        let options = ReceiveOptions { export, rank, awaited: *awaited, terms, asked, timeout };
+        let (receive, effects) = Receive::begin(&plan, options, turn.now);
+        let mut reads = Reads {
+            export,
+            receive,
+            parts: Vec::with_capacity(plan.reads().len()),
+            devices: devices(paired, &plan),
+            said: Vec::new(),
+            stopped: None,
+            reason: None,
+            landed: false,
+        };
+        for (part, read) in plan.reads().iter().enumerate() {
+            match turn.transfer.read(&paired.lists, read) {
+                Ok(reading) => reads.parts.push(Some(reading)),
+                Err(error) => {
+                    reads.parts.push(None);
+                    reads.reason.get_or_insert_with(|| error.to_string());
+                    reads.said.push(ReadEvent::Failed { part });
+                }
+            }
+        }
+        let (count, bytes) = (plan.reads().len(), plan.bytes());
+        turn.counters.bytes = turn.counters.bytes.saturating_add(bytes);
+        told.push(Told::Begun { export, reads: count, bytes, zeroed });
+        reads.carry_out(turn, effects, told);
+        Ok(reads)
+    }
+
+    /// Looks at what is in flight.
+    fn read<X: Transfer<Reading = R>, W: Wire>(
+        &mut self,
+        turn: &mut Turn<'_, X, W>,
+        memory: &mut impl Destination,
+        mut reads: Box<Reads<R>>,
+        told: &mut Vec<Told>,
+    ) {
+        if self.cancelled {
+            self.cancelled = false;
+            reads.said.push(ReadEvent::Cancel);
+        }
+        for event in std::mem::take(&mut reads.said) {
+            reads.hear(turn, event, told);
+        }
+        for part in 0..reads.parts.len() {
+            if let Some(event) = reads.ended(turn.transfer, part, memory) {
+                reads.hear(turn, event, told);
+            }
+        }
+        reads.hear(turn, ReadEvent::Tick, told);
+        if let Some((since, false)) = reads.stopped
+            && turn.now.since(since) >= turn.options.patience
+            && !reads.receive.is_over()
+        {
+            reads.stopped = Some((since, true));
+            told.push(Told::Stuck);
+        }
+        if !reads.receive.is_over() {
+            self.stage = Stage::Reading(reads);
+        }
+    }
+}
+
+impl<R> Reads<R> {
+    /// How a part has ended, if it was in flight and is not any more.
+    fn ended<X: Transfer<Reading = R>>(
+        &mut self,
+        transfer: &X,
+        part: usize,
+        memory: &mut impl Destination,
+    ) -> Option<ReadEvent> {
+        let own = self.parts.get_mut(part)?;
+        let state = transfer.state(own.as_ref()?);
+        let reason = match state {
+            ReadingState::InFlight => return None,
+            ReadingState::Landed => None,
+            ReadingState::Failed { reason } => Some(reason),
+        };
+        *own = None;
+        // Before the last is said to have landed, all of them are made visible.
+        let last = self.parts.iter().all(Option::is_none);
+        let settled =
+            if last { self.devices.iter().try_for_each(|device| memory.settle(*device)) } else { Ok(()) };
+        match reason.or_else(|| settled.err().map(|error| error.to_string())) {
+            None => Some(ReadEvent::Landed { part }),
+            Some(reason) => {
+                self.reason.get_or_insert(reason);
+                Some(ReadEvent::Failed { part })
+            }
+        }
+    }
+
+    fn hear<X: Transfer<Reading = R>, W: Wire>(
+        &mut self,
+        turn: &mut Turn<'_, X, W>,
+        event: ReadEvent,
+        told: &mut Vec<Told>,
+    ) {
+        // Parts are counted here.
+        let effects = self.receive.handle(turn.now, event).unwrap_or_default();
+        self.carry_out(turn, effects, told);
+    }
+
+    fn carry_out<X: Transfer<Reading = R>, W: Wire>(
+        &mut self,
+        turn: &mut Turn<'_, X, W>,
+        effects: Vec<ReadEffect>,
+        told: &mut Vec<Told>,
+    ) {
+        for effect in effects {
+            match effect {
+                ReadEffect::Heartbeat { sent } => {
+                    let (export, rank) = (self.export, turn.offer.rank);
+                    turn.counters.heartbeats = turn.counters.heartbeats.saturating_add(1);
+                    turn.say(&Message::Heartbeat { export, rank, sent: sent.since_start() });
+                }
+                ReadEffect::Stop { part } => {
+                    self.stopped.get_or_insert((turn.now, false));
+                    if let Some(reading) = self.parts.get(part).and_then(Option::as_ref) {
+                        turn.transfer.stop(reading);
+                    }
+                }
+                ReadEffect::Notify(notice) => turn.notify(&notice),
+                ReadEffect::Received => self.landed = true,
+                ReadEffect::Failed { why, valid } => {
+                    turn.counters.failed = turn.counters.failed.saturating_add(1);
+                    let why = Failure::Reads { why, reason: self.reason.take() };
+                    told.push(Told::Ended(End::Failed { why, valid }));
+                }
+                ReadEffect::Released => {
+                    // The end was told if it was a failure.
+                    if !told.iter().any(|told| matches!(told, Told::Ended(_))) {
+                        turn.counters.landed = turn.counters.landed.saturating_add(1);
+                        told.push(Told::Ended(End::Landed { awaited: self.landed }));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The GPUs that a plan's reads write.
+fn devices<L>(paired: &Paired<L>, plan: &ReadPlan) -> Vec<u64> {
+    let lists = plan.reads().iter().filter_map(|read| paired.peer.lists().get(read.list()));
+    let memories = lists.map(|list| list.memory(ListEnd::Local));
+    let mut devices: Vec<u64> =
+        memories.filter_map(|(memory, device)| (memory == Memory::Device).then_some(device)).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
+
+impl<X: Transfer, W: Wire> Turn<'_, X, W> {
+    /// Says something to P. Where the connection is lost, the next turn notices.
+    fn say(&mut self, message: &Message) -> bool {
+        self.spoke = true;
+        self.over.is_none() && self.wire.send(message).is_ok()
+    }
+
+    /// Tells P that nothing reads its blocks any more.
+    fn notify(&mut self, notice: &Notice) {
+        let over_transfer = self.options.notices == Notices::Transfer
+            && self.paired.is_some_and(|paired| self.transfer.notify(&paired.name, notice).is_ok());
+        if !over_transfer && !self.say(&Message::Notice(*notice)) {
+            self.counters.unsent = self.counters.unsent.saturating_add(1);
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! One rank of D, as P hears it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::{Ask, ProducerOptions};
+use crate::control::{Message, Wire};
+use crate::error::{PairError, ProducerError};
+use crate::lease::Moment;
+use crate::notice::{ExportId, Notice};
+use crate::offer::Offer;
+
+/// A connection.
+pub(super) struct Connection<W> {
+    number: u64,
+    wire: W,
+    /// Whether its offer has come, and is this side's.
+    paired: bool,
+    /// When something was last heard of it.
+    heard: Moment,
+    asked: VecDeque<Ask>,
+    /// Messages that may be heard before others have their turn.
+    turns: u32,
+}
+
+/// What a connection wants done.
+pub(super) enum Step {
+    /// Nothing more, for now.
+    Nothing,
+    /// Its offer is this side's: it wants this side's.
+    Paired,
+    Heartbeat {
+        export: ExportId,
+        sent: Duration,
+    },
+    Notice(Notice),
+    Bye,
+}
+
+/// Messages of one connection that are heard in one turn.
+const TURNS: u32 = 256;
+
+impl<W: Wire> Connection<W> {
+    pub const fn new(number: u64, wire: W, now: Moment) -> Self {
+        Self { number, wire, paired: false, heard: now, asked: VecDeque::new(), turns: 0 }
+    }
+
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn is_flushed(&self) -> bool {
+        self.wire.is_flushed() || !self.paired
+    }
+
+    pub fn say(&mut self, message: &Message) -> Result<(), ProducerError> {
+        Ok(self.wire.send(message)?)
+    }
+
+    /// Hears the next thing that needs more than this connection.
+    pub fn step(
+        &mut self,
+        now: Moment,
+        ours: &Offer,
+        options: &ProducerOptions,
+    ) -> Result<Step, ProducerError> {
+        loop {
+            self.turns = self.turns.saturating_add(1);
+            if self.turns > TURNS {
+                self.turns = 0;
+                return Ok(Step::Nothing);
+            }
+            let Some(message) = self.wire.receive()? else {
+                self.turns = 0;
+                // D says something as often as heartbeats come, even where it has nothing to say.
+                let silent = now.since(self.heard);
+                if silent >= options.terms.lease {
+                    return Err(ProducerError::Silent { silent });
+                }
+                return Ok(Step::Nothing);
+            };
+            self.heard = now;
+            let rank = ours.rank;
+            match message {
+                Message::Offer { offer, .. } if !self.paired => {
+                    offer.check().map_err(ProducerError::Offer)?;
+                    ours.schema.compare(&offer.schema).map_err(|error| ProducerError::Pair(error.into()))?;
+                    if rank != offer.rank {
+                        return Err(PairError::Ranks { ours: rank, theirs: offer.rank }.into());
+                    }
+                    self.paired = true;
+                    return Ok(Step::Paired);
+                }
+                Message::Ask { request, imported, sent } if self.paired => {
+                    let (asked, most) = (self.asked.len(), options.most_asked);
+                    if asked >= most {
+                        return Err(ProducerError::TooManyAsked { most });
+                    }
+                    self.asked.push_back(Ask { request, imported, rank, sent });
+                }
+                Message::Heartbeat { export, rank: own, sent } if self.paired && own == rank => {
+                    return Ok(Step::Heartbeat { export, sent });
+                }
+                Message::Notice(notice) if self.paired && notice.rank == rank => {
+                    return Ok(Step::Notice(notice));
+                }
+                Message::Here => {}
+                Message::Bye => return Ok(Step::Bye),
+                other => return Err(ProducerError::Unexpected { message: other.name() }),
+            }
+        }
+    }
+
+    /// Requests that wait for an answer.
+    pub fn asked(&self) -> usize {
+        self.asked.len()
+    }
+
+    pub fn next_ask(&mut self) -> Option<Ask> {
+        self.asked.pop_front()
+    }
+
+    /// The engine has no answer yet. The order stays.
+    pub fn ask_again(&mut self, ask: Ask) {
+        self.asked.push_back(ask);
+    }
+}

@@ -1,0 +1,223 @@
+//! Imports that go well, are refused, or are not wanted any more.
+
+use pagelift_transport::consumer::{ConsumerEvent, End, Failure, Notices, Wanted};
+use pagelift_transport::control::Message;
+use pagelift_transport::error::{ConsumerError, PlanError};
+use pagelift_transport::plan::{BlockTable, BlockTables};
+use pagelift_transport::producer::{Answer, ProducerEvent, ProducerOptions};
+use pagelift_transport::receive::Ending;
+
+use super::{CANCELLED, FAILED, Log, READ, World, options, terms};
+
+#[test]
+fn an_import_lands_byte_by_byte_and_p_hears_of_it_once() {
+    let mut world = World::new();
+    world.begin(7);
+    world.pass(40);
+    assert_eq!(world.end(7), Some(End::Landed { awaited: true }));
+    let [
+        ConsumerEvent::Paired,
+        ConsumerEvent::Begun { reads, bytes, zeroed, .. },
+        ConsumerEvent::Ended { .. },
+    ] = world.events[..]
+    else {
+        panic!("{:?}", world.events)
+    };
+    assert!(reads > super::groups().len() && bytes > 0 && zeroed > 0, "{:?}", world.events);
+    assert!(world.d.node.engine.borrow().bytes == world.expected(), "some byte is wrong");
+    assert_eq!((world.held(), &world.engine.freed[..]), (0, &[(1007, READ)][..]));
+    let (counters, exports) = world.producer.as_ref().unwrap().counters();
+    assert_eq!((counters.granted, counters.freed, counters.expired), (1, 1, 0));
+    assert_eq!((exports.duplicate, exports.unknown), (0, 0));
+    // What was read into a GPU's memory was made visible once all of it was there.
+    assert_eq!(*world.d.node.settled.borrow(), [(0, 0)]);
+    assert!(matches!(world.seen[..], [ProducerEvent::Connected { .. }, ProducerEvent::Granted { .. }]));
+}
+
+#[test]
+fn many_imports_are_in_flight_at_one_time() {
+    let mut world = World::new();
+    world.d.node.lasts.set(Some(50));
+    for id in 0..64 {
+        world.begin(id);
+    }
+    world.pass(20);
+    assert_eq!((world.held(), world.consumer.as_ref().unwrap().in_flight()), (64, 64));
+    world.pass(100);
+    assert!((0..64).all(|id| world.end(id) == Some(End::Landed { awaited: true })));
+    assert_eq!((world.held(), world.engine.freed.len()), (0, 64));
+    assert!(world.engine.freed.iter().all(|(_, end)| *end == READ));
+}
+
+#[test]
+fn case_23_where_nothing_is_wanted_p_is_notified_and_nobody_else() {
+    let mut world = World::new();
+    let blocks = BlockTables::new().with("main", BlockTable::default());
+    let wanted = Wanted { blocks, ..world.wanted(1) };
+    world.consumer.as_mut().unwrap().begin(1, wanted).unwrap();
+    world.pass(20);
+    assert_eq!(world.end(1), Some(End::Landed { awaited: false }));
+    assert_eq!(world.engine.freed, [(1, READ)]);
+}
+
+#[test]
+fn p_is_asked_again_until_it_has_computed_and_its_refusals_are_told() {
+    let mut world = World::new();
+    world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 30));
+    world.begin(1);
+    world.pass(20);
+    assert_eq!((world.end(1), world.held()), (None, 0));
+    world.pass(40);
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    world.engine.answers.push_back(Answer::Refuse { reason: "no such prompt".into() });
+    world.begin(2);
+    world.pass(20);
+    let Some(End::Failed { why, valid }) = world.end(2) else { panic!("{:?}", world.end(2)) };
+    assert_eq!(why.to_string(), "the producer refuses: no such prompt");
+    // The first block was here before; of a state there is nothing.
+    let valid: Vec<_> = valid.iter().map(|(name, tokens)| (&**name, tokens.get())).collect();
+    assert_eq!(valid, [("compressed", 16), ("gdn", 0), ("main", 16), ("ring", 0)]);
+}
+
+#[test]
+fn a_full_p_answers_when_there_is_room() {
+    let options_of_p = ProducerOptions { terms: terms(), most_exports: 2, ..ProducerOptions::new(1) };
+    let mut world = World::with(options(), options_of_p);
+    world.d.node.lasts.set(Some(30));
+    for id in 0..5 {
+        world.begin(id);
+    }
+    world.pass(20);
+    assert_eq!(world.held(), 2);
+    world.pass(150);
+    assert!((0..5).all(|id| world.end(id) == Some(End::Landed { awaited: true })));
+}
+
+#[test]
+fn what_p_exports_and_d_does_not_want_is_told_by_name() {
+    let mut world = World::new();
+    world.engine.exported = BlockTables::new();
+    world.begin(1);
+    world.pass(20);
+    let Some(End::Failed { why: Failure::Plan(why), .. }) = world.end(1) else {
+        panic!("{:?}", world.end(1))
+    };
+    assert!(matches!(why, PlanError::NotExported { .. }), "{why}");
+    assert_eq!(world.engine.freed, [(1001, FAILED)]);
+    // Blocks past P's pools are refused before anything is read.
+    world.engine.exported = super::tables(&super::groups(), &world.lists, true)
+        .with("main", BlockTable::from_first(&[0, 1, 2, 3, 1 << 20]));
+    world.begin(2);
+    world.pass(20);
+    let Some(End::Failed { why: Failure::Plan(why), .. }) = world.end(2) else {
+        panic!("{:?}", world.end(2))
+    };
+    assert!(matches!(why, PlanError::OutOfRange { block: 0x10_0000, .. }), "{why}");
+}
+
+#[test]
+fn case_23_a_client_that_cancels_is_told_when_nothing_reads_any_more() {
+    let mut world = World::new();
+    world.d.node.lasts.set(Some(3000));
+    world.begin(1);
+    world.pass(50);
+    world.consumer.as_mut().unwrap().cancel(1);
+    // Three leases long, the reads go on, and so does the lease.
+    world.pass(2900);
+    assert_eq!((world.end(1), world.held()), (None, 1));
+    assert!(world.producer.as_ref().unwrap().counters().0.heartbeats >= 12);
+    world.pass(200);
+    let end = world.end(1);
+    assert!(
+        matches!(&end, Some(End::Failed { why: Failure::Reads { why: Ending::Cancelled, .. }, .. })),
+        "{end:?}"
+    );
+    assert_eq!(world.engine.freed, [(1001, CANCELLED)]);
+}
+
+#[test]
+fn what_is_cancelled_before_p_answers_is_over_at_once_and_p_is_told_later() {
+    let mut world = World::new();
+    world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 30));
+    world.begin(1);
+    world.pass(10);
+    world.consumer.as_mut().unwrap().cancel(1);
+    world.pass(2);
+    assert!(matches!(world.end(1), Some(End::Failed { why: Failure::Cancelled, .. })));
+    world.pass(50);
+    assert_eq!((world.held(), &world.engine.freed[..]), (0, &[(1001, CANCELLED)][..]));
+    assert_eq!(world.consumer.as_ref().unwrap().counters().late_grants, 1);
+}
+
+#[test]
+fn an_answer_to_an_earlier_question_is_not_taken_for_that_to_a_later_one() {
+    let mut world = World::new();
+    // The first question is answered after D has given up and asked again: P's lease began before the second.
+    world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 2020));
+    world.begin(1);
+    world.pass(2010);
+    assert!(matches!(world.end(1), Some(End::Failed { why: Failure::NoAnswer, .. })));
+    world.events.clear();
+    world.engine.answers.clear();
+    world.engine.answers.push_back(Answer::NotYet);
+    world.begin(1);
+    world.pass(40);
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    let mut ends: Vec<_> = world.engine.freed.iter().map(|(_, end)| *end).collect();
+    ends.sort_by_key(|end| *end != READ);
+    assert_eq!(ends, [READ, CANCELLED]);
+}
+
+#[test]
+fn one_import_of_a_request_at_a_time() {
+    let mut world = World::new();
+    world.begin(1);
+    let wanted = world.wanted(1001);
+    let third = world.wanted(9);
+    let consumer = world.consumer.as_mut().unwrap();
+    assert_eq!(consumer.begin(2, wanted.clone()), Err(ConsumerError::Twice { request: 1001 }));
+    let other = Wanted { request: 5, ..wanted };
+    assert_eq!(consumer.begin(1, other), Err(ConsumerError::Twice { request: 5 }));
+    consumer.close();
+    assert_eq!(consumer.begin(3, third), Err(ConsumerError::Closed));
+}
+
+#[test]
+fn notices_go_over_the_control_channel_where_that_is_asked_for_or_the_transport_fails() {
+    for over_control in [false, true] {
+        let notices = if over_control { Notices::Control } else { Notices::Transfer };
+        let mut world = World::with(
+            super::ConsumerOptions { notices, ..options() },
+            ProducerOptions { terms: terms(), ..ProducerOptions::new(1) },
+        );
+        let said: Log = Log::default();
+        let log = said.clone();
+        *world.tap.copies.borrow_mut() = Box::new(move |message: &Message| {
+            log.borrow_mut().push(message.name());
+            1
+        });
+        world.begin(1);
+        world.pass(30);
+        assert_eq!(world.engine.freed, [(1001, READ)]);
+        assert_eq!(said.borrow().contains(&"notice"), over_control);
+        assert_eq!(said.borrow().iter().filter(|name| **name == "ask").count(), 1);
+    }
+}
+
+#[test]
+fn a_p_that_is_stopped_ends_when_it_holds_nothing() {
+    let mut world = World::new();
+    world.d.node.lasts.set(Some(100));
+    world.begin(1);
+    world.pass(20);
+    world.producer.as_mut().unwrap().stop();
+    world.begin(2);
+    world.pass(20);
+    let Some(End::Failed { why, .. }) = world.end(2) else { panic!("{:?}", world.end(2)) };
+    assert_eq!(why.to_string(), "the producer refuses: this producer is shutting down");
+    assert!(!world.producer.as_ref().unwrap().is_finished());
+    world.pass(100);
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert!(world.producer.as_ref().unwrap().is_finished());
+    assert_eq!(world.engine.freed, [(1001, READ)]);
+}
