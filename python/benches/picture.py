@@ -1,4 +1,4 @@
-"""Measured cases as a picture: bars of microseconds, a panel for each case."""
+"""Measured cases as a picture: bars of microseconds, a panel for each case. Where ways add to a base, that is drawn."""
 
 from html import escape
 
@@ -15,14 +15,16 @@ def svg(cases, note):
 
     for case in cases:
         y += 32
-        say(20, y, f"{case.figure}  {case.title}", 'font-weight="bold"')
+        added = f"; what each adds to {case.base}" if case.base else ""
+        say(20, y, f"{case.figure}  {case.title}{added}", 'font-weight="bold"')
         y += 10
-        medians = {way: case.summary(way)["median"] for way in case.samples}
+        medians = {way: case.cost(way) for way in case.samples if way != case.base}
         most = max(medians.values())
         for way, median in medians.items():
             ours = way == case.ours or way.startswith("pagelift")
-            colour = FLOOR if way in (case.floor, case.base) else OURS if ours else THEIRS
-            width = (WIDTH - LEFT - 110) * median / most
+            colour = FLOOR if way == case.floor else OURS if ours else THEIRS
+            # Beside a noisy base a way may seem to add less than nothing.
+            width = (WIDTH - LEFT - 110) * max(median, 0) / most
             parts.append(f'<rect x="{LEFT}" y="{y:.0f}" width="{width:.1f}" height="{BAR}" fill="{colour}"/>')
             say(LEFT - 8, y + 13, way, 'text-anchor="end"')
             say(LEFT + width + 6, y + 13, f"{median:,.1f} µs")

@@ -50,6 +50,11 @@ class Case:
         """What a way adds to the base, in each round."""
         return [time - base for time, base in zip(self.samples[way], self.samples[self.base], strict=True)]
 
+    def cost(self, way):
+        """The median of what a way adds to the base, or takes where there is none; so of the floor, which is no step."""
+        times = self.added(way) if self.base and way != self.floor else self.samples[way]
+        return statistics.median(times)
+
     def as_dict(self):
         ways = []
         floor = self.summary(self.floor)["median"] if self.floor else None

@@ -163,7 +163,7 @@ def measure_tails(bed, step, count, alone, in_order, branch):
         samples = rounds(machine, ways, clock, sizes.step_repeats, rotation)
         # What pays for the copy alone, timed apart, since it is no step.
         samples |= rounds(machine, [floor], clock, sizes.step_repeats, rotation)
-        title = f"a step and {count} tails of {ROWS} rows; {words}"
+        title = f"a step and {count} tail{'s' * (count > 1)} of {ROWS} rows; {words}"
         drawn = words == "until done"
         cases.append(Case("c", title, IN_ORDER, samples, 2 * values, FLOOR, {"tails": count}, drawn, base=ALONE))
     return cases

@@ -79,6 +79,15 @@ def test_the_picture_has_a_bar_for_each_way_to_scale():
     assert "a & b" in words and "a  17 < 64" in words and "6.0 µs" in words
 
 
+def test_beside_a_base_the_picture_has_what_each_way_adds():
+    root = ElementTree.fromstring(picture.svg([case(base="floor")], "note"))
+    widths = [float(node.get("width")) for node in root if node.tag.endswith("rect")][1:]
+    # Medians 1.5 and 4.5.
+    assert len(widths) == 2 and np.isclose(widths[0] / widths[1], 1 / 3, atol=1e-3)
+    words = [node.text for node in root if node.tag.endswith("text")]
+    assert "a  17 < 64; what each adds to floor" in words and "4.5 µs" in words
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_merged_runs_are_the_slots_in_their_order(seed):
     random = np.random.default_rng(seed)
