@@ -84,11 +84,17 @@ pub struct GroupFacts {
     pub(crate) draft: bool,
     pub(crate) live_blocks: u32,
     pub(crate) block_tokens: Option<Tokens>,
+    pub(crate) reached: Option<Memory>,
     pub(crate) segments: Vec<(Arc<str>, Element, Vec<u32>)>,
     pub(crate) others: Option<(Element, Vec<u32>)>,
 }
 
 impl GroupFacts {
+    /// The memory as a transport sees it.
+    pub(crate) fn reached(&self) -> Memory {
+        self.reached.unwrap_or(self.memory)
+    }
+
     /// The group of that name, exchanged by its main side in `memory`: P's is where it exports from, D's where it lands.
     ///
     /// Unless said otherwise it is sharded, of the model itself and not of a draft, and has one live block.
@@ -102,6 +108,7 @@ impl GroupFacts {
             draft: false,
             live_blocks: 1,
             block_tokens: None,
+            reached: None,
             segments: Vec::new(),
             others: None,
         }
@@ -147,6 +154,14 @@ impl GroupFacts {
     #[must_use]
     pub const fn in_blocks_of(mut self, tokens: Tokens) -> Self {
         self.block_tokens = Some(tokens);
+        self
+    }
+
+    /// The memory as a transport sees it, where that is another than the geometry's: where a CPU stands in for the GPU, its
+    /// memory is the host's.
+    #[must_use]
+    pub const fn reached_in(mut self, memory: Memory) -> Self {
+        self.reached = Some(memory);
         self
     }
 

@@ -22,19 +22,36 @@ use crate::region::GroupRegions;
 pub struct BlockTable {
     first: u32,
     blocks: Vec<Option<u32>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    digests: Vec<u64>,
 }
 
 impl BlockTable {
     /// Blocks from position 0 on.
     #[must_use]
     pub fn from_first(blocks: &[u32]) -> Self {
-        Self { first: 0, blocks: blocks.iter().copied().map(Some).collect() }
+        Self { first: 0, blocks: blocks.iter().copied().map(Some).collect(), digests: Vec::new() }
     }
 
     /// Blocks from position `first` on; `None` where there is no block, as before the live ones of a state.
     #[must_use]
     pub const fn at(first: u32, blocks: Vec<Option<u32>>) -> Self {
-        Self { first, blocks }
+        Self { first, blocks, digests: Vec::new() }
+    }
+
+    /// The same, with a number for the rows of each block, in the same order: whoever holds equal rows works out the same.
+    /// What it is computed of the engines agree on; the transport carries it.
+    #[must_use]
+    pub fn with_digests(mut self, digests: Vec<u64>) -> Self {
+        self.digests = digests;
+        self
+    }
+
+    /// The number for the rows of the block at a position, where it came with one.
+    #[must_use]
+    pub fn digest(&self, position: u32) -> Option<u64> {
+        let index = usize::try_from(position.checked_sub(self.first)?).ok()?;
+        self.digests.get(index).copied()
     }
 
     /// The block at a position.

@@ -110,9 +110,10 @@ impl RegionMap {
         for own in facts {
             let (group, side) = schema::side(geometry, own)?;
             let pool = side.pool();
-            let device = if own.memory == Memory::Host { 0 } else { own.device };
+            let reached = own.reached();
+            let device = if reached == Memory::Host { 0 } else { own.device };
             let range = |region: &Region| MemoryRange {
-                memory: own.memory,
+                memory: reached,
                 device,
                 address: address(*region),
                 bytes: region.bytes(),
@@ -135,7 +136,7 @@ impl RegionMap {
             };
             let regions = GroupRegions {
                 pool: pool.name().into(),
-                memory: own.memory,
+                memory: reached,
                 device,
                 pages: pool.blocks(),
                 pages_per_extent: pool.blocks_per_extent(),

@@ -112,44 +112,52 @@ pub trait Destination {
     }
 }
 
-impl<T: Transfer> Transfer for Arc<T> {
-    type Lists = T::Lists;
-    type Reading = T::Reading;
-    type Error = T::Error;
+/// Several connections may share what carries bytes.
+macro_rules! shared {
+    ($shared:ty) => {
+        impl<T: Transfer> Transfer for $shared {
+            type Lists = T::Lists;
+            type Reading = T::Reading;
+            type Error = T::Error;
 
-    fn metadata(&self) -> Result<Vec<u8>, T::Error> {
-        (**self).metadata()
-    }
+            fn metadata(&self) -> Result<Vec<u8>, T::Error> {
+                (**self).metadata()
+            }
 
-    fn add_peer(&self, metadata: &[u8]) -> Result<String, T::Error> {
-        (**self).add_peer(metadata)
-    }
+            fn add_peer(&self, metadata: &[u8]) -> Result<String, T::Error> {
+                (**self).add_peer(metadata)
+            }
 
-    fn forget_peer(&self, name: &str) -> Result<(), T::Error> {
-        (**self).forget_peer(name)
-    }
+            fn forget_peer(&self, name: &str) -> Result<(), T::Error> {
+                (**self).forget_peer(name)
+            }
 
-    fn prepare(&self, name: &str, peer: &Peer) -> Result<T::Lists, T::Error> {
-        (**self).prepare(name, peer)
-    }
+            fn prepare(&self, name: &str, peer: &Peer) -> Result<T::Lists, T::Error> {
+                (**self).prepare(name, peer)
+            }
 
-    fn read(&self, lists: &T::Lists, read: &PlannedRead) -> Result<T::Reading, T::Error> {
-        (**self).read(lists, read)
-    }
+            fn read(&self, lists: &T::Lists, read: &PlannedRead) -> Result<T::Reading, T::Error> {
+                (**self).read(lists, read)
+            }
 
-    fn state(&self, reading: &T::Reading) -> ReadingState {
-        (**self).state(reading)
-    }
+            fn state(&self, reading: &T::Reading) -> ReadingState {
+                (**self).state(reading)
+            }
 
-    fn stop(&self, reading: &T::Reading) {
-        (**self).stop(reading);
-    }
+            fn stop(&self, reading: &T::Reading) {
+                (**self).stop(reading);
+            }
 
-    fn notify(&self, peer: &str, notice: &Notice) -> Result<(), T::Error> {
-        (**self).notify(peer, notice)
-    }
+            fn notify(&self, peer: &str, notice: &Notice) -> Result<(), T::Error> {
+                (**self).notify(peer, notice)
+            }
 
-    fn heard(&self) -> Result<Vec<Heard>, T::Error> {
-        (**self).heard()
-    }
+            fn heard(&self) -> Result<Vec<Heard>, T::Error> {
+                (**self).heard()
+            }
+        }
+    };
 }
+
+shared!(Arc<T>);
+shared!(&T);

@@ -72,7 +72,7 @@ pub(super) struct Turn<'t, X: Transfer, W> {
 
 /// An event of an import, which does not know its id.
 pub(super) enum Told {
-    Begun { export: ExportId, reads: usize, bytes: u64, zeroed: u64 },
+    Begun { export: ExportId, reads: usize, bytes: u64, zeroed: u64, exported: BlockTables },
     Stuck,
     Ended(End),
 }
@@ -80,8 +80,8 @@ pub(super) enum Told {
 impl Told {
     pub fn of<K>(self, id: K) -> ConsumerEvent<K> {
         match self {
-            Self::Begun { export, reads, bytes, zeroed } => {
-                ConsumerEvent::Begun { id, export, reads, bytes, zeroed }
+            Self::Begun { export, reads, bytes, zeroed, exported } => {
+                ConsumerEvent::Begun { id, export, reads, bytes, zeroed, exported }
             }
             Self::Stuck => ConsumerEvent::Stuck { id },
             Self::Ended(end) => ConsumerEvent::Ended { id, end },
@@ -170,7 +170,7 @@ impl<R> Import<R> {
             }
             Stage::Refused { reason } => self.fail(turn, Failure::Refused { reason }, &mut told),
             Stage::Granted { asked, export, terms, blocks } => {
-                match self.begin(turn, memory, (asked, export, terms, &blocks), &mut told) {
+                match self.begin(turn, memory, (asked, export, terms, blocks), &mut told) {
                     Ok(reads) => self.read(turn, memory, Box::new(reads), &mut told),
                     Err(why) => {
                         let outcome = match why {
@@ -212,7 +212,7 @@ impl<R> Import<R> {
         &self,
         turn: &mut Turn<'_, X, W>,
         memory: &mut impl Destination,
-        (asked, export, terms, blocks): (Moment, ExportId, Terms, &BlockTables),
+        (asked, export, terms, exported): (Moment, ExportId, Terms, BlockTables),
         told: &mut Vec<Told>,
     ) -> Result<Reads<R>, Failure> {
         let lost = || Failure::Lost(Box::new(turn.over.cloned().unwrap_or(ConsumerError::Closed)));
@@ -227,7 +227,7 @@ impl<R> Import<R> {
             return Err(Failure::Reads { why: crate::receive::Ending::LeaseLost, reason: None });
         }
         let Wanted { imported, blocks: wanted, awaited, .. } = &self.wanted;
-        let plan = paired.peer.plan(*imported, blocks, wanted, turn.options.limits)?;
+        let plan = paired.peer.plan(*imported, &exported, wanted, turn.options.limits)?;
         let mut zeroed = 0_u64;
         for range in plan.zeroes().iter().flat_map(|zero| paired.peer.zero_ranges(zero)) {
             let done = memory.zero(range);
@@ -260,7 +260,7 @@ impl<R> Import<R> {
         }
         let (count, bytes) = (plan.reads().len(), plan.bytes());
         turn.counters.bytes = turn.counters.bytes.saturating_add(bytes);
-        told.push(Told::Begun { export, reads: count, bytes, zeroed });
+        told.push(Told::Begun { export, reads: count, bytes, zeroed, exported });
         reads.carry_out(turn, effects, told);
         Ok(reads)
     }

@@ -144,13 +144,15 @@ struct Paired<L> {
     name: String,
     peer: Peer,
     lists: L,
+    offer: Offer,
 }
 
 impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
-    /// Begins a conversation with P. The memory that `offer` lists is registered with `transfer` before this.
+    /// Begins a conversation with P. The memory that `offer` lists is registered with `transfer` before this. P reads nothing
+    /// here, so it is not told how that would be done.
     ///
     /// # Errors
-    /// Where the transport cannot say how it is reached, or the conversation has failed already.
+    /// Where the conversation has failed already.
     pub fn new(
         transfer: X,
         mut wire: W,
@@ -158,8 +160,7 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
         options: ConsumerOptions,
         now: Moment,
     ) -> Result<Self, ConsumerError> {
-        let metadata = transfer.metadata().map_err(ConsumerError::transfer)?;
-        wire.send(&Message::Offer { offer: Box::new(offer.clone()), metadata })?;
+        wire.send(&Message::Offer { offer: Box::new(offer.clone()), metadata: Vec::new() })?;
         Ok(Self {
             imports: BTreeMap::new(),
             paired: None,
@@ -239,6 +240,12 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
         self.paired.is_some()
     }
 
+    /// P's offer, once it is here.
+    #[must_use]
+    pub fn producer(&self) -> Option<&Offer> {
+        self.paired.as_ref().map(|paired| &paired.offer)
+    }
+
     /// Why the connection is over, if it is.
     #[must_use]
     pub const fn over(&self) -> Option<&ConsumerError> {
@@ -297,7 +304,7 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
                 let peer = Peer::pair(&self.offer, &offer)?;
                 let name = self.transfer.add_peer(&metadata).map_err(ConsumerError::transfer)?;
                 let lists = self.transfer.prepare(&name, &peer).map_err(ConsumerError::transfer)?;
-                self.paired = Some(Paired { name, peer, lists });
+                self.paired = Some(Paired { name, peer, lists, offer: *offer });
                 self.events.push(ConsumerEvent::Paired);
             }
             Message::Granted { request, sent, export, terms, blocks } => {

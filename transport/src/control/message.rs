@@ -22,7 +22,7 @@ pub enum Message {
     Offer {
         /// What its blocks mean, and where they lie.
         offer: Box<Offer>,
-        /// The transport's own description of this process.
+        /// The transport's own description of this process: P's, for nobody reads from D.
         metadata: Vec<u8>,
     },
     /// D: export the caches of this request, when they are computed.
