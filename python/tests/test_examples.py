@@ -6,36 +6,67 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+EXAMPLES = Path(__file__).parent.parent / "examples"
+sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "small_model")]
 
-import small_model  # noqa: E402
+import engine  # noqa: E402
+import serve  # noqa: E402
 import vllm_shaped  # noqa: E402
+from arrays import NumPy, PyTorch  # noqa: E402
+from model import BLOCK  # noqa: E402
 
 
-@pytest.mark.parametrize("prompt", small_model.PROMPTS.values(), ids=small_model.PROMPTS)
-@pytest.mark.parametrize("kinds", small_model.KINDS.values(), ids=small_model.KINDS)
-def test_logits_are_equal_bit_for_bit(kinds, prompt):
-    decode, equal = small_model.serve(kinds, prompt, 300, seed=prompt)
-    assert equal == 300 and decode.preempted == 1
-    assert decode.sealed == (prompt + 298) // small_model.BLOCK - (prompt - 1) // small_model.BLOCK
+def has(module):
+    try:
+        __import__(module)
+    except ImportError:
+        return False
+    return True
 
 
-@pytest.mark.parametrize("kinds", small_model.KINDS.values(), ids=small_model.KINDS)
-def test_a_wrong_byte_is_noticed(kinds, monkeypatch):
-    """Each thing that is handed over matters: without it, logits differ."""
-    receive = small_model.Decode.receive
+def has_gpu():
+    return has("torch") and __import__("torch").cuda.is_available()
+
+
+without_torch = pytest.mark.skipif(not has("torch"), reason="needs PyTorch")
+without_gpu = pytest.mark.skipif(not has_gpu(), reason="needs PyTorch with a GPU")
+KINDS_OF_ARRAYS = [
+    pytest.param(NumPy, id="numpy"),
+    pytest.param(lambda: PyTorch("cpu"), id="torch-cpu", marks=without_torch),
+    pytest.param(lambda: PyTorch("cuda"), id="torch-cuda", marks=without_gpu),
+]
+
+
+@pytest.mark.parametrize("arrays", KINDS_OF_ARRAYS)
+@pytest.mark.parametrize("prompt", serve.PROMPTS.values(), ids=serve.PROMPTS)
+@pytest.mark.parametrize("kinds", serve.KINDS.values(), ids=serve.KINDS)
+def test_logits_are_equal_bit_for_bit(kinds, prompt, arrays):
+    result = serve.serve(arrays(), kinds, prompt, 300, seed=prompt)
+    assert result.equal == [300, 300] and result.preempted == 1
+    # A second prompt finds all of its full blocks, two of which the first has generated, and has the rest imported.
+    found = prompt // BLOCK + 2
+    assert (result.found, result.landed) == (found, 1)
+    # Every page that became full, but those that were found.
+    last = prompt + 299, found * BLOCK + 3 + 299
+    assert result.sealed == last[0] // BLOCK + last[1] // BLOCK - found
+    assert 0 < result.rejected < result.drafts
+
+
+@pytest.mark.parametrize("arrays", KINDS_OF_ARRAYS)
+@pytest.mark.parametrize("kinds", serve.KINDS.values(), ids=serve.KINDS)
+def test_a_wrong_byte_is_noticed(kinds, arrays, monkeypatch):
+    """Each thing that is handed over matters: where it is another, logits are others."""
+    land = engine.Engine.land
     for kind in set(kinds):
 
-        def spoiled(self, *arguments, kind=kind):
-            resume_at = receive(self, *arguments)
-            for array in self.engine.pages[kind]:
-                flat = array.view(np.uint32)
-                flat ^= np.uint32(1 << 20)
-            return resume_at
+        def spoiled(self, request, first, end, kind=kind):
+            land(self, request, first, end)
+            for position in range(first, end):
+                block = self.cache.host[kind][self.view(request)["blocks"][position]]
+                block.view(np.uint32)[...] ^= np.uint32(1 << 20)
 
-        monkeypatch.setattr(small_model.Decode, "receive", spoiled)
-        _, equal = small_model.serve(kinds, 21, 8)
-        assert equal < 8, kind
+        monkeypatch.setattr(engine.Engine, "land", spoiled)
+        assert serve.serve(arrays(), kinds, 21, 100).equal[0] < 100, kind
 
 
 @pytest.mark.parametrize("seed", range(4))
