@@ -103,6 +103,21 @@ impl ImportId {
         self.number
     }
 
+    /// One that was taken apart by [`ImportId::parts`], for callers who keep it as numbers. It is compared with those that are
+    /// reserved when it is used.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of_parts((number, generation, reservations): (u32, u64, u64)) -> Self {
+        Self { number, generation, reservations }
+    }
+
+    /// Its parts: the number, how often it was given before, and whose it is.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn parts(self) -> (u32, u64, u64) {
+        (self.number, self.generation, self.reservations)
+    }
+
     /// How often the number was given before.
     pub(crate) const fn generation(self) -> u64 {
         self.generation

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod c;
 mod device_bundle;
 mod fuzz;
 mod hash;
@@ -38,6 +39,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// Run random plans, and engines in simulation, by the CPU's kernels, and compare every byte with a reference.
     Soak(soak::Args),
+    /// Build the C library and install it, with its header and pkg-config file, or make the header anew.
+    C(c::Args),
     /// Make a folder with all tests that need a GPU and the bench, for a machine without Rust.
     DeviceBundle(device_bundle::Args),
     /// Build the kernels' PTX, or check what is committed.
@@ -65,6 +68,7 @@ fn run(task: Task) -> Result<ExitCode> {
         Task::Bench(args) => bench::main(&workspace, &args),
         Task::Fuzz(args) => fuzz::main(&workspace, &args),
         Task::Soak(args) => soak::main(&workspace, &args),
+        Task::C(args) => c::main(&workspace, &args),
         Task::DeviceBundle(args) => device_bundle::main(&workspace, &args),
         Task::Ptx(args) => ptx::main(&workspace, &args),
         Task::Nixl => nixl::install(&workspace).map(|()| ExitCode::SUCCESS),

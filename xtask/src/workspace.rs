@@ -48,6 +48,11 @@ impl Workspace {
         package.rust_version.clone().with_context(|| format!("{KERNELS} has no rust-version"))
     }
 
+    /// A package's version.
+    pub fn version(&self, name: &str) -> Result<String> {
+        Ok(self.package(name)?.version.to_string())
+    }
+
     /// All packages as a registry would name their folders: name, dash, version.
     pub fn releases(&self) -> Vec<String> {
         let packages = self.metadata.packages.iter();

@@ -41,6 +41,14 @@ pub struct DigestNumber {
 }
 
 impl DigestNumber {
+    /// One that was taken apart by [`DigestNumber::filling`] and [`DigestNumber::jobs`], for callers who keep it as numbers. It is
+    /// compared with the plan's when it is used.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of_parts(filling: u64, jobs: Range<u32>) -> Self {
+        Self { filling, first: jobs.start, jobs: jobs.end.saturating_sub(jobs.start) }
+    }
+
     /// What the plan's [`Plan::filling`] was.
     #[doc(hidden)]
     #[must_use]

@@ -55,6 +55,20 @@ pub struct LiftProgress {
 }
 
 impl LiftProgress {
+    /// One that was taken apart by [`LiftProgress::parts`], for callers who keep it as numbers.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn of_parts((groups, steps, finished): (usize, u32, bool)) -> Self {
+        Self { groups, steps, finished }
+    }
+
+    /// Its parts: groups that are lifted, steps of the next one, and whether nothing is left.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn parts(self) -> (usize, u32, bool) {
+        (self.groups, self.steps, self.finished)
+    }
+
     /// Whether nothing is left to lift.
     #[must_use]
     pub const fn is_finished(self) -> bool {

@@ -8,6 +8,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::c;
 use crate::process;
 use crate::workspace::Workspace;
 
@@ -35,6 +36,8 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         fs::copy(&from, &to).with_context(|| format!("could not copy {}", from.display()))?;
         process::run(Command::new("strip").arg(&to))?;
     }
+    let engine = c_engine(workspace, &folder.join("c_engine"))?;
+    process::run(Command::new("strip").arg(engine))?;
     copy_manifests(&workspace.root().join("manifests"), &folder.join("manifests"))?;
     fs::write(folder.join("commit"), &commit)?;
     let script = folder.join("run.sh");
@@ -59,6 +62,16 @@ fn built(mut cargo: Command, commit: &str, words: &[&str], target: &str) -> Resu
         message["executable"].as_str().filter(|_| found).map(PathBuf::from)
     };
     said.lines().find_map(of_target).with_context(|| format!("cargo did not say where {target} lies"))
+}
+
+/// The example in C, with the library in it.
+fn c_engine(workspace: &Workspace, program: &Path) -> Result<PathBuf> {
+    let installed = c::install(workspace, &workspace.target().join("c/installed"))?;
+    let source = workspace.root().join("c/examples/c_engine.c");
+    let mut compiler = c::compiler(&installed);
+    compiler.arg("-O2").arg(source).args(c::statically(&installed)).arg("-o").arg(program);
+    process::run(&mut compiler)?;
+    Ok(program.to_owned())
 }
 
 /// The manifests, with their folders.

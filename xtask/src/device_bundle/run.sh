@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs what needs an NVIDIA GPU, and writes results.md beside itself. No Rust is needed here.
 #
-#   ./run.sh [PART ...]     all parts, or these: laws, sanitizer, restore, bench
+#   ./run.sh [PART ...]     all parts, or these: laws, sanitizer, c, restore, bench
 #
 # `./pagelift bench --only a,d` measures some figures only.
 cd "$(dirname "$0")" || exit 1
@@ -10,9 +10,9 @@ line() { printf '%s\n' "$1" | tee -a results.md; }
 
 for part in "$@"; do
     case $part in
-        laws | sanitizer | restore | bench) ;;
+        laws | sanitizer | c | restore | bench) ;;
         *)
-            echo "there is no part '$part': laws, sanitizer, restore, bench" >&2
+            echo "there is no part '$part': laws, sanitizer, c, restore, bench" >&2
             exit 2
             ;;
     esac
@@ -64,6 +64,13 @@ sanitizer() {
     done
 }
 
+c() {
+    step "the engine in C, replayed from graphs" "verified" ./c_engine --cuda
+    if command -v compute-sanitizer > /dev/null; then
+        step "the engine in C under memcheck" "verified" compute-sanitizer --error-exitcode 1 ./c_engine --cuda
+    fi
+}
+
 restore() {
     for manifest in manifests/*.json manifests/small/*.json; do
         name=$(basename "$manifest" .json)
@@ -84,7 +91,7 @@ bench() {
     step "bench" "bars? met" ./pagelift bench --backend cuda --out bench
 }
 
-for part in "${@:-laws sanitizer restore bench}"; do
+for part in "${@:-laws sanitizer c restore bench}"; do
     # Without arguments there is one word of all parts.
     for one in $part; do $one; done
 done

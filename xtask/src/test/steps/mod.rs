@@ -1,6 +1,7 @@
 //! The steps, in the order they run: the quick ones first.
 
 mod asan;
+mod c;
 mod cargo;
 mod cuda_std;
 mod manifests;
@@ -62,6 +63,11 @@ pub const STEPS: &[Step] = &[
         name: "python",
         about: "the wheel, in a clean environment, passes the tests of the Python package",
         run: python::run,
+    },
+    Step {
+        name: "c",
+        about: "the C library, its header, and programs in C that use it, under AddressSanitizer too",
+        run: c::run,
     },
     Step { name: "package", about: "every crate that is meant to be published packages", run: package::run },
 ];

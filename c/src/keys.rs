@@ -1,0 +1,216 @@
+//! Keys: what a geometry's builder has given names to.
+//!
+//! A key is the builder's number (32 bits), what it is (8 bits), and its place among those (24 bits). It is looked up in the lists of
+//! the geometry that it is used with, and lives as long as that: there is nothing to free.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pagelift::geometry::{self, DigestKey as RustDigest, Paged, Ring, SideKey as RustSide, State};
+use pagelift::id;
+
+use crate::status::{Failure, Outcome, Status};
+
+/// A pool of a geometry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PoolId {
+    /// Meaningless but to this library; 0 is none.
+    pub value: u64,
+}
+
+/// A group of a geometry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct GroupKey {
+    /// Meaningless but to this library; 0 is none.
+    pub value: u64,
+}
+
+/// A side of a group, for routes and digests.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct SideKey {
+    /// Meaningless but to this library; 0 is none.
+    pub value: u64,
+}
+
+/// A way between two sides of a group, for gathers of blocks.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RouteKey {
+    /// Meaningless but to this library; 0 is none.
+    pub value: u64,
+}
+
+/// A way into a compact buffer, for gathers of rows by index lists.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CompactRouteKey {
+    /// Meaningless but to this library; 0 is none.
+    pub value: u64,
+}
+
+/// A side that digests may read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DigestKey {
+    /// Meaningless but to this library; 0 is none.
+    pub value: u64,
+}
+
+/// Something of one of the three kinds of group.
+#[derive(Clone, Copy)]
+pub enum ByKind<P, R, S> {
+    /// Pages of rows.
+    Paged(P),
+    /// Rings.
+    Ring(R),
+    /// States.
+    State(S),
+}
+
+/// A group of any kind.
+pub type AnyGroup = ByKind<geometry::GroupKey<Paged>, geometry::GroupKey<Ring>, geometry::GroupKey<State>>;
+/// A side of any kind.
+pub type AnySide = ByKind<RustSide<Paged>, RustSide<Ring>, RustSide<State>>;
+/// A side of any kind that digests read.
+pub type AnyDigest = ByKind<RustDigest<Paged>, RustDigest<Ring>, RustDigest<State>>;
+/// A route of some direction and kind.
+pub type AnyRoute = Box<dyn Any + Send + Sync>;
+
+/// The same for whichever kind it is.
+macro_rules! of_kind {
+    ($value:expr, $own:ident => $body:expr) => {
+        match $value {
+            $crate::keys::ByKind::Paged($own) => $body,
+            $crate::keys::ByKind::Ring($own) => $body,
+            $crate::keys::ByKind::State($own) => $body,
+        }
+    };
+}
+pub(crate) use of_kind;
+
+/// What a key is of.
+#[repr(u8)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Pool = 1,
+    Group,
+    Side,
+    Route,
+    CompactRoute,
+    Digest,
+}
+
+impl What {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Pool, "a pool"),
+        (Self::Group, "a group"),
+        (Self::Side, "a side"),
+        (Self::Route, "a route"),
+        (Self::CompactRoute, "a compact route"),
+        (Self::Digest, "a side for digests"),
+    ];
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(what, _)| *what == self).map_or("?", |(_, name)| name)
+    }
+}
+
+const PLACE_BITS: u32 = 24;
+const WHAT_BITS: u32 = 8;
+
+/// All that a builder has given keys to.
+pub struct Keys {
+    builder: u32,
+    pools: Vec<(id::PoolId, geometry::Memory)>,
+    groups: Vec<AnyGroup>,
+    sides: Vec<(AnySide, geometry::Memory)>,
+    routes: Vec<AnyRoute>,
+    compact: Vec<AnyRoute>,
+    digests: Vec<AnyDigest>,
+}
+
+/// A list of [`Keys`]: how its keys are given and looked up.
+macro_rules! list {
+    ($add:ident, $find:ident, $list:ident, $key:ident, $what:ident, $item:ty) => {
+        /// Gives a key.
+        pub fn $add(&mut self, item: $item) -> Outcome<$key> {
+            self.$list.push(item);
+            Ok($key { value: self.key(What::$what, self.$list.len() - 1)? })
+        }
+
+        /// What a key is of.
+        pub fn $find(&self, key: $key) -> Outcome<&$item> {
+            let place = self.place(What::$what, key.value)?;
+            self.$list.get(place).ok_or_else(|| forged(key.value, What::$what))
+        }
+    };
+}
+
+impl Keys {
+    /// None, of a new builder.
+    pub fn new() -> Self {
+        static BUILDERS: AtomicU32 = AtomicU32::new(1);
+        let builder = BUILDERS.fetch_add(1, Ordering::Relaxed);
+        let (pools, groups, sides) = Default::default();
+        let (routes, compact, digests) = Default::default();
+        Self { builder, pools, groups, sides, routes, compact, digests }
+    }
+
+    list!(add_pool, pool, pools, PoolId, Pool, (id::PoolId, geometry::Memory));
+    list!(add_group, group, groups, GroupKey, Group, AnyGroup);
+    list!(add_side, side, sides, SideKey, Side, (AnySide, geometry::Memory));
+    list!(add_route, route, routes, RouteKey, Route, AnyRoute);
+    list!(add_compact, compact, compact, CompactRouteKey, CompactRoute, AnyRoute);
+    list!(add_digest, digest, digests, DigestKey, Digest, AnyDigest);
+
+    /// All groups, with their keys.
+    pub fn groups(&self) -> Outcome<Vec<(GroupKey, AnyGroup)>> {
+        let groups = self.groups.iter().enumerate();
+        groups.map(|(place, group)| Ok((GroupKey { value: self.key(What::Group, place)? }, *group))).collect()
+    }
+
+    fn key(&self, what: What, place: usize) -> Outcome<u64> {
+        let place = u64::try_from(place).ok().filter(|place| *place < 1 << PLACE_BITS);
+        let place = place.ok_or_else(|| {
+            Failure::new(Status::TooManyHandles, "a builder gives 16,777,216 keys of a kind")
+        })?;
+        Ok(u64::from(self.builder) << (WHAT_BITS + PLACE_BITS) | (what as u64) << PLACE_BITS | place)
+    }
+
+    fn place(&self, what: What, key: u64) -> Outcome<usize> {
+        let found = key >> PLACE_BITS & 0xff;
+        if key == 0 {
+            return Err(Failure::new(
+                Status::InvalidHandle,
+                format!("the key is 0; expected {}", what.name()),
+            ));
+        }
+        let known = What::ALL.iter().find(|(known, _)| *known as u64 == found);
+        match known {
+            None => return Err(forged(key, what)),
+            Some((other, name)) if *other != what => {
+                let text = format!("expected {}, found {name}", what.name());
+                return Err(Failure::new(Status::WrongKind, text));
+            }
+            Some(_) => {}
+        }
+        if key >> (WHAT_BITS + PLACE_BITS) != u64::from(self.builder) {
+            let text = format!("{} of another geometry", what.name());
+            return Err(Failure::new(Status::Geometry, text));
+        }
+        Ok((key & ((1 << PLACE_BITS) - 1)) as usize)
+    }
+}
+
+impl Default for Keys {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn forged(key: u64, what: What) -> Failure {
+    Failure::new(Status::InvalidHandle, format!("{key:#x} is no key; expected {}", what.name()))
+}
