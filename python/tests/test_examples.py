@@ -1,4 +1,7 @@
-"""The examples: the small model decodes the same with and without a hand-off, and a connector copies what plain copies would."""
+"""The examples: the small model decodes the same with and without a hand-off, the others copy what plain copies would.
+
+Those over PyTorch run where it is installed, and on a GPU where there is one.
+"""
 
 import sys
 from pathlib import Path
@@ -72,3 +75,18 @@ def test_a_wrong_byte_is_noticed(kinds, arrays, monkeypatch):
 @pytest.mark.parametrize("seed", range(4))
 def test_a_connector_copies_what_plain_copies_would(seed):
     assert vllm_shaped.compare(20, seed) > 20 * 2 * vllm_shaped.LAYERS
+
+
+@without_torch
+def test_a_decode_step_of_pytorchs():
+    import torch_decode
+
+    assert torch_decode.decode(cpu=True, steps=120) == 119 + 79
+
+
+@without_gpu
+@pytest.mark.parametrize("branch", [False, True], ids=["in-order", "branch"])
+def test_a_decode_step_in_a_graph(branch):
+    import torch_decode
+
+    assert torch_decode.decode(branch=branch, steps=280) == 279 + 239

@@ -314,15 +314,52 @@ def test_tensors_of_the_host():
         return error.value.kind
 
     assert refused(torch.zeros(4, 6)[:, :3]) == "NotContiguous"
-    assert refused(torch.zeros(4, 6, device="meta")) == "NoMemory"
+    assert refused(torch.zeros(4, 6).t()) == "NotContiguous"
+    assert refused(torch.zeros(6).expand(4, 6)) == "NotContiguous"
     assert refused(torch.zeros(0)) == "NoMemory"
     assert refused(torch.eye(3).to_sparse()) in ("NoMemory", "NotContiguous")
+    assert len(memory) == 0
+
+
+def test_what_only_traces_has_no_memory():
+    """Tensors of a tracer are refused in words, wherever they say that they are."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    backend, memory, refused = pagelift.Cpu(1), pagelift.Registry(), []
+
+    def adopt(tensor, match="outside of tracing and of `torch.compile`"):
+        with pytest.raises(pagelift.TensorError, match=match) as error:
+            memory.adopt(backend, "device", tensor)
+        refused.append(error.value.kind)
+        return tensor
+
     with FakeTensorMode():
-        fake = torch.zeros(8)
-    assert refused(fake) == "NoMemory"
-    assert len(memory) == 0
+        fakes = torch.zeros(8), torch.zeros(8, device="cuda"), torch.zeros(8, device="meta")
+        inside = torch.ones(4) + 1
+        adopt(inside)
+    for fake in (*fakes, torch.zeros(8, device="meta")):
+        adopt(fake)
+    # Inside of a transformation, too, there is nothing that bytes could be copied to.
+    torch.func.vmap(lambda tensor: adopt(tensor, "storage"))(torch.zeros(4, 2))
+    torch.func.functionalize(lambda tensor: adopt(tensor, "memory"))(torch.zeros(4))
+    assert refused == ["NoMemory"] * 7 and len(memory) == 0
+
+
+def test_arrays_of_a_step():
+    """What says which rows a step wrote is read by a kernel: another dtype, or fewer entries, would be other rows."""
+    backend, memory = pagelift.Cpu(1), pagelift.Registry()
+    adopt = lambda *shape, **options: memory.adopt(backend, "device", torch.zeros(*shape, **options))
+    slots, starts, accepted = (adopt(count, dtype=dtype) for count, dtype in ((8, torch.int64), (5, torch.int32), (4, torch.int32)))
+    pagelift.RowBinding(slots, query_starts=starts, accepted=accepted)
+    pagelift.RowBinding(adopt(8, dtype=torch.int32))
+    wrong = [dict(slots=adopt(8, dtype=dtype)) for dtype in (torch.float32, torch.float64, torch.int16, torch.uint8, torch.bool)]
+    wrong += [dict(slots=slots, **{name: adopt(5, dtype=torch.int64)}) for name in ("count", "query_starts", "accepted")]
+    for arguments in wrong:
+        with pytest.raises(pagelift.TensorError, match="expected an array of int") as error:
+            pagelift.RowBinding(**arguments)
+        assert error.value.kind == "WrongDtype"
+    with pytest.raises(pagelift.TensorError):
+        pagelift.RowBinding(slots, query_starts=starts, accepted=adopt(3, dtype=torch.int32))
 
 
 class GraphEngine(test_lifecycle.Engine):
