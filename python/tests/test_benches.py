@@ -81,7 +81,8 @@ def test_the_picture_has_a_bar_for_each_way_to_scale():
 
 def test_beside_a_base_the_picture_has_what_each_way_adds():
     root = ElementTree.fromstring(picture.svg([case(base="floor")], "note"))
-    widths = [float(node.get("width")) for node in root if node.tag.endswith("rect")][1:]
+    bars = [node for node in root if node.tag.endswith("rect")][1:]
+    widths = [float(bar.get("width")) for bar in bars]
     # Medians 1.5 and 4.5.
     assert len(widths) == 2 and np.isclose(widths[0] / widths[1], 1 / 3, atol=1e-3)
     words = [node.text for node in root if node.tag.endswith("text")]
