@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pagelift
+import test_leaks
 import test_lifecycle
 
 torch = pytest.importorskip("torch")
@@ -291,9 +292,10 @@ def test_replays_take_no_memory(engine, request):
         torch.cuda.synchronize()
 
     replay(200)
-    before = torch.cuda.mem_get_info()[0]
+    before, resident = torch.cuda.mem_get_info()[0], test_leaks.resident()
     replay(request.config.getoption("--replays"))
     assert before - torch.cuda.mem_get_info()[0] < 4 << 20
+    assert test_leaks.resident() - resident < 4 << 20
     counters = engine.lifts.counters()
     assert counters.done == counters.staged and counters.superseded == 0
 
