@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, Literal, Protocol, final
 
@@ -95,9 +96,16 @@ class Cuda(Backend):
 
     `ordinal` is the GPU's number as the driver counts, which is PyTorch's where `CUDA_VISIBLE_DEVICES` is the same. The driver
     is opened here: importing pagelift needs none. Raises `NoDriverError` where there is no driver, `BackendError` where there is
-    no such GPU, or one that cannot run the kernels (compute capability below 8.0).
+    no such GPU, or one that cannot run the kernels (compute capability below 8.0). With a `calibration`, launches whose `workers` is
+    `None` use as many multiprocessors as it says.
     """
-    def __new__(cls, ordinal: int = 0) -> Cuda: ...
+    def __new__(cls, ordinal: int = 0, *, calibration: Calibration | None = None) -> Cuda: ...
+    @property
+    def calibration(self) -> Calibration | None:
+        """What was measured on it, where anybody has said it."""
+    @property
+    def batches_copies(self) -> bool:
+        """Whether its driver takes many copies in one call: `CopyEngine.copy` with `"batch"`."""
     @property
     def device(self) -> str:
         """The GPU's name."""
@@ -116,6 +124,43 @@ class Cuda(Backend):
     @property
     def driver(self) -> tuple[int, int]:
         """The driver's version of CUDA, major and minor."""
+
+@final
+class Pace:
+    """How fast so many multiprocessors copy: `workers` multiprocessors, `bytes_per_second` by a launch of a few megabytes."""
+    def __new__(cls, workers: int, bytes_per_second: int) -> Pace: ...
+    @property
+    def workers(self) -> int:
+        """Multiprocessors."""
+    @property
+    def bytes_per_second(self) -> int:
+        """Bytes a second."""
+    def bytes_within(self, seconds: float) -> int:
+        """Bytes that it copies in so many seconds: the budget of `RestorePlan.lift_within` for a step that has that time. Raises
+        `ValueError` for a time that is negative or no number.
+        """
+
+@final
+class Paces:
+    """What was measured of one direction: of page plans, and of row plans."""
+    def __new__(cls, pages: Pace, rows: Pace) -> Paces: ...
+    @property
+    def pages(self) -> Pace:
+        """Of page plans."""
+    @property
+    def rows(self) -> Pace:
+        """Of row plans."""
+
+@final
+class Calibration:
+    """What was measured on one GPU and its link: for each direction, the fewest multiprocessors that are as good as more.
+
+    The program's `pagelift calibrate --json` measures it in seconds. A `Cuda` that has it lets launches use as many as it says where
+    `workers` is `None`.
+    """
+    def __new__(cls, *, host_to_device: Paces, device_to_host: Paces, device_to_device: Paces) -> Calibration: ...
+    def pace(self, source: Memory, destination: Memory, pieces: Literal["pages", "rows"]) -> Pace | None:
+        """What was measured from one memory to another, of `"pages"` or `"rows"`; `None` from host to host, where no GPU copies."""
 
 @final
 class Segment:
@@ -335,6 +380,70 @@ class Region:
     def __int__(self) -> int: ...
 
 @final
+class HostPoolSpec:
+    """A pool's blocks, and how many of them are registered at a time.
+
+    `blocks` blocks of `block_bytes` bytes, all layers of a block together, in chunks of at most `chunk_bytes` bytes (256 GiB at
+    most), each of which is registered alone. A chunk never cuts a block, and is what a geometry calls an extent. `threads` threads
+    prepare it, at most 256; 0 stands for one a processor, and no more than 16. `huge_pages` asks the system for huge pages, where the
+    pool's memory is its own.
+    """
+    def __new__(
+        cls,
+        blocks: int,
+        block_bytes: int,
+        *,
+        chunk_bytes: int = ...,
+        threads: int = 0,
+        huge_pages: bool = True,
+    ) -> HostPoolSpec: ...
+    @property
+    def blocks(self) -> int:
+        """Its blocks."""
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block."""
+    @property
+    def blocks_per_extent(self) -> int:
+        """Blocks of an extent of memory that is allocated for the pool, or shared; the last may have fewer. Raises `RegistryError` for a
+        pool that cannot be.
+        """
+    @property
+    def bytes(self) -> int:
+        """Bytes of memory that is allocated for the pool, or shared: whole pages. Raises as `blocks_per_extent` does."""
+
+@final
+class SharedMemory:
+    """Memory that several processes map: a memfd whose descriptor they hand on, or a file in `/dev/shm` or `hugetlbfs`.
+
+    One process makes it, with the bytes that a `HostPoolSpec` says; all of them map it by `Registry.share_pool` with the same spec.
+    Its size must not change meanwhile.
+    """
+    @staticmethod
+    def create(name: str, bytes: int) -> SharedMemory:
+        """Makes zeroed memory without a path, which lives as long as a process has a descriptor or a mapping of it. Its size is sealed.
+        `name` is what `/proc/PID/maps` shows. Raises `RegistryError` where the system refuses it.
+        """
+    @staticmethod
+    def create_file(path: str | PathLike[str], bytes: int) -> SharedMemory:
+        """Makes a file of so many zeros, which must not exist yet. Whoever made it removes it. Raises `RegistryError` where the system
+        refuses it.
+        """
+    @staticmethod
+    def open(path: str | PathLike[str]) -> SharedMemory:
+        """Opens a file that another process has made. Raises `RegistryError` where the system refuses it."""
+    @staticmethod
+    def from_descriptor(descriptor: int) -> SharedMemory:
+        """Opens what a descriptor of this process stands for, which another one has handed on; the descriptor stays yours. Raises
+        `RegistryError` where it stands for nothing that can be opened.
+        """
+    def fileno(self) -> int:
+        """Its descriptor, to be handed on. It is closed with this object."""
+    @property
+    def bytes(self) -> int:
+        """Its size. Raises `RegistryError` where the system does not say it."""
+
+@final
 class HostPool:
     """A host pool whose memory was registered chunk by chunk."""
     @property
@@ -360,7 +469,8 @@ class Registry:
 
         `place` is `"host"` or `"device"`: on a `Cuda` backend a host tensor, which is pinned and mapped here unless it is already,
         or one of that GPU; on the `Cpu` backend both are the host's. `tensor` is a PyTorch tensor, an array with
-        `__cuda_array_interface__`, or a NumPy array: contiguous, writable, of any shape and dtype, not empty.
+        `__cuda_array_interface__`, a NumPy array, or one with `__dlpack__`: contiguous, writable, of any shape and dtype, not empty.
+        What is enqueued for it on other streams is not waited for.
 
         Raises `TensorError` for a tensor that cannot serve, `RegistryError` where it shares bytes with a region that is here, and
         what the driver says.
@@ -370,15 +480,25 @@ class Registry:
 
         Raises `RegistryError` where there is no room for it.
         """
-    def adopt_pool(
-        self, backend: Backend, tensor: Any, *, blocks: int, block_bytes: int, chunk_bytes: int = ...
-    ) -> HostPool:
-        """Takes in a host tensor as a pool of `blocks` blocks of `block_bytes` bytes, all layers of a block together, registered in
-        chunks of at most `chunk_bytes` bytes by several threads: for pools of many gigabytes.
+    def allocate_pool(self, backend: Backend, spec: HostPoolSpec) -> HostPool:
+        """Allocates a host pool of zeroed memory: pinned and mapped, on the GPU's NUMA node where there are several, in huge pages where
+        the system has them. It is read and written through its regions.
 
-        A chunk never cuts a block. A geometry has an extent for each: give `GeometryBuilder.pool` the pool's `blocks`, `regions`
-        and `blocks_per_extent`, and `SideSpec.packed` its `regions`. Raises `RegistryError` where chunks of that size would cut
-        blocks or pages of memory, or a chunk is registered in part already; then nothing stays registered.
+        Raises `RegistryError` where there is no room for it, or the spec is one that cannot be. Then nothing stays allocated.
+        """
+    def share_pool(self, backend: Backend, spec: HostPoolSpec, memory: SharedMemory) -> HostPool:
+        """Maps memory that several processes have as a host pool, and registers this process' mapping of it. All of them give the same
+        spec. What a launch of one process reads and writes, the others leave alone until it is done.
+
+        Raises `RegistryError` where the memory has not the spec's `bytes`, and as `allocate_pool` does.
+        """
+    def adopt_pool(self, backend: Backend, tensor: Any, spec: HostPoolSpec) -> HostPool:
+        """Takes in a host tensor as a pool, registered in chunks by several threads: for pools of many gigabytes.
+
+        A geometry has an extent for each chunk: give `GeometryBuilder.pool` the pool's `blocks`, `regions` and `blocks_per_extent`,
+        and `SideSpec.packed` its `regions`. Raises `TensorError` as `adopt` does, and where the tensor is too small;
+        `RegistryError` where chunks of that size would cut blocks or pages of memory, or a chunk is registered in part already. Then
+        nothing stays registered.
         """
     def release(self, region: Region) -> None:
         """Releases a region once no launch uses it any more: this waits. Launchers that need it refuse work from then on.
@@ -1047,6 +1167,48 @@ class Launcher:
     def __exit__(
         self, _class: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None: ...
+
+@final
+class CopyEngine:
+    """Carries out page plans by a GPU's copy engines, on one stream: without a multiprocessor, and outside of captures.
+
+    It has no table and no tickets: a plan is enqueued when it is copied, and a `CudaEvent` says when it is done. Copy engines are as
+    fast as a kernel, or faster, where pieces have a megabyte or more: `chosen` says so of a plan. `stream` is as
+    `Launcher.set_stream` takes it.
+    """
+    def __new__(cls, backend: Cuda, memory: Registry, *, stream: _Stream | None = None) -> CopyEngine: ...
+    def copy(self, plan: PagePlan, calls: Literal["each", "batch"] = "each") -> CudaEvent:
+        """Copies what a page plan says, after what is on the stream, and returns before that has finished: the stream passes the event
+        then. `calls` is `"each"` (a call of the driver for each run) or `"batch"` (one for all, of drivers for CUDA 12.8 and later, on
+        streams other than the default one).
+
+        Raises `RegistryError` where a pool is not registered, `CaptureError` while the stream is being captured, `BackendError` where
+        there are no batches, `TypeError` for a plan of rows or digests. Nothing was enqueued then.
+        """
+    def record(self, plan: PagePlan) -> None:
+        """Records a page plan's copies into the graph that the stream is being captured into, a call for each run. Each replay copies the
+        same blocks again. What `Launcher.record` asks for, this asks for too.
+
+        Raises `CaptureError` where the stream is not being captured, and as `copy`.
+        """
+    def chosen(self, plan: PagePlan) -> Literal["kernel", "each", "batch"]:
+        """What carries out a page plan best on this stream: `"kernel"` (a `Launcher`), `"each"` or `"batch"` (`copy` with that word). A
+        kernel while the stream is being captured, for copies on the device, and for pieces that are small on average.
+
+        Raises `TypeError` for a plan of rows or digests, and what the driver says.
+        """
+    def set_stream(self, stream: _Stream | None) -> None:
+        """Uses another stream from now on; as `Launcher.set_stream`."""
+    def close(self) -> None:
+        """Lets its stream go; as `Launcher.close`. Later calls raise `LaunchError`."""
+
+@final
+class CudaEvent:
+    """What a GPU's stream passes when all that was enqueued before it is done."""
+    def is_passed(self) -> bool:
+        """Whether the stream has passed it. It does not wait. Raises `ContextLostError` where something before it failed."""
+    def wait(self) -> None:
+        """Waits until the stream has passed it; the interpreter is released meanwhile. Raises as `is_passed`."""
 
 @final
 class Lifecycle:

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pagelift::backends::{self, Backend as _, Reach};
 use pyo3::prelude::*;
 
+use crate::calibration::Calibration;
 use crate::error::OrRaise;
 
 /// An opened backend.
@@ -80,19 +81,29 @@ impl Cpu {
 ///
 /// `ordinal` is the GPU's number as the driver counts, which is PyTorch's where `CUDA_VISIBLE_DEVICES` is the same. The driver
 /// is opened here: importing pagelift needs none. Raises `NoDriverError` where there is no driver, `BackendError` where there is
-/// no such GPU, or one that cannot run the kernels (compute capability below 8.0).
+/// no such GPU, or one that cannot run the kernels (compute capability below 8.0). With a `calibration`, launches whose `workers` is
+/// `None` use as many multiprocessors as it says.
 #[pyclass(frozen, extends = Backend, module = "pagelift")]
 pub struct Cuda {
-    gpu: Arc<backends::Cuda>,
+    /// The library's.
+    pub gpu: Arc<backends::Cuda>,
 }
 
 #[pymethods]
 impl Cuda {
     #[new]
-    #[pyo3(signature = (ordinal=0))]
-    fn new(py: Python<'_>, ordinal: u32) -> PyResult<PyClassInitializer<Self>> {
+    #[pyo3(signature = (ordinal=0, *, calibration=None))]
+    fn new(
+        py: Python<'_>,
+        ordinal: u32,
+        calibration: Option<Calibration>,
+    ) -> PyResult<PyClassInitializer<Self>> {
         // The driver may compile the kernels.
-        let gpu = Arc::new(py.detach(|| backends::Cuda::open(ordinal)).or_raise()?);
+        let gpu = py.detach(|| backends::Cuda::open(ordinal)).or_raise()?;
+        let gpu = Arc::new(match calibration {
+            Some(calibration) => gpu.with_calibration(calibration.0),
+            None => gpu,
+        });
         Ok(PyClassInitializer::from(Backend(Engine::Cuda(Arc::clone(&gpu)))).add_subclass(Self { gpu }))
     }
 
@@ -112,6 +123,18 @@ impl Cuda {
     #[getter]
     fn uuid(&self) -> String {
         self.gpu.uuid()
+    }
+
+    /// What was measured on it, where anybody has said it.
+    #[getter]
+    fn calibration(&self) -> Option<Calibration> {
+        self.gpu.calibration().map(Calibration)
+    }
+
+    /// Whether its driver takes many copies in one call: `CopyEngine.copy` with `"batch"`.
+    #[getter]
+    fn batches_copies(&self) -> bool {
+        self.gpu.batches_copies()
     }
 
     /// Its multiprocessors: the most `workers` that a launch can use.

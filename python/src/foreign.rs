@@ -8,11 +8,14 @@
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Cpu, Cuda, HostPool, HostPoolSpec, Launchable};
+use pagelift::backends::{
+    Backend, Buffer, CopyCalls, CopyEngine, Cpu, Cuda, HostPool, HostPoolSpec, Launchable, SharedMemory,
+};
 use pagelift::error::MemoryError;
 use pagelift::geometry::Memory;
 use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
+use pagelift::plan::{Direction, PagePlan};
 use pagelift::runner::Runner;
 
 use crate::backend::{Engine, on};
@@ -48,6 +51,13 @@ pub fn register(engine: &Engine, spec: &HostPoolSpec, tensor: &Tensor) -> Result
     let start = host_address(tensor)?;
     // SAFETY: (1, 2, 3) as for `adopt`; that the tensor has all blocks was checked.
     unsafe { on!(engine, backend => HostPool::register(backend, spec, start, |_| ())) }
+}
+
+/// Maps memory that several processes have as a host pool.
+pub fn share(engine: &Engine, spec: &HostPoolSpec, memory: &SharedMemory) -> Result<HostPool, Error> {
+    // SAFETY: (1) the package asks its callers to leave what a launch of any process reads and writes alone until it is done; no
+    // Rust reference is made of the bytes, for this package lends none. (2) It asks that the size stays, too.
+    unsafe { on!(engine, backend => HostPool::share(backend, spec, memory, |_| ())) }
 }
 
 /// Where the host finds a tensor's first byte.
@@ -90,6 +100,16 @@ pub fn record<B: Backend, P: Launchable>(
     // it, which the package asks to do after the last replay, and for ever where nobody does. (2, 3) The package asks for
     // replays in the order of the launcher's stream, and to leave alone what they touch.
     unsafe { launcher.record(memory) }
+}
+
+/// Records a plan's copies into the graph that the engine's stream is being captured into.
+pub fn record_copies<D: Direction>(
+    engine: &mut CopyEngine<'_>,
+    memory: &mut Registry,
+    plan: &PagePlan<D>,
+) -> Result<(), Error> {
+    // SAFETY: as for `record`.
+    unsafe { engine.record(memory, plan, CopyCalls::Each) }
 }
 
 /// The stream of a handle, or the backend's own; `None` where the backend has no streams.

@@ -1,12 +1,16 @@
 //! The Python package `pagelift`, as its interpreter loads it.
 //!
 //! Each file binds what its namesake in the library is: names, arguments and errors are Rust's. Python's part, in `pagelift/`, is
-//! the list of names and their types. What Rust cannot know of tensors and streams is promised in one file, `foreign.rs`.
+//! the list of names and their types. What Rust cannot know of tensors and streams is promised in `foreign.rs`, and of DLPack's structs
+//! in `dlpack.rs`.
 //!
 //! Objects are shared by threads: each has a lock, and the interpreter is released while a call waits or copies (`locks.rs`).
 #![deny(unsafe_code)]
 
 mod backend;
+mod calibration;
+mod copies;
+mod dlpack;
 mod error;
 mod foreign;
 mod geometry;
@@ -19,6 +23,7 @@ mod lifecycle;
 mod locks;
 mod memory;
 mod plan;
+mod pool;
 mod reservations;
 mod rows;
 mod runner;
@@ -36,6 +41,11 @@ fn _pagelift(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<backend::Backend>()?;
     module.add_class::<backend::Cpu>()?;
     module.add_class::<backend::Cuda>()?;
+    module.add_class::<calibration::Calibration>()?;
+    module.add_class::<calibration::Pace>()?;
+    module.add_class::<calibration::Paces>()?;
+    module.add_class::<copies::CopyEngine>()?;
+    module.add_class::<copies::CudaEvent>()?;
     module.add_class::<keys::CompactRouteKey>()?;
     module.add_class::<keys::DigestKey>()?;
     module.add_class::<geometry::Geometry>()?;
@@ -57,7 +67,6 @@ fn _pagelift(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<layout::Segment>()?;
     module.add_class::<layout::StateLayout>()?;
     module.add_class::<lifecycle::Lifecycle>()?;
-    module.add_class::<memory::HostPool>()?;
     module.add_class::<memory::Region>()?;
     module.add_class::<memory::Registry>()?;
     module.add_class::<plan::DigestNumber>()?;
@@ -67,6 +76,9 @@ fn _pagelift(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plan::Plan>()?;
     module.add_class::<plan::RestorePlan>()?;
     module.add_class::<plan::WriteBackPlan>()?;
+    module.add_class::<pool::HostPool>()?;
+    module.add_class::<pool::HostPoolSpec>()?;
+    module.add_class::<pool::SharedMemory>()?;
     module.add_class::<reservations::ImportId>()?;
     module.add_class::<reservations::Reservations>()?;
     module.add_class::<rows::MirrorPlan>()?;

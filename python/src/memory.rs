@@ -5,7 +5,7 @@ use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use pagelift::backends::HostPoolSpec;
+use pagelift::backends;
 use pagelift::geometry::{self, Memory};
 use pagelift::memory;
 use pagelift::memory::RegionId;
@@ -16,7 +16,8 @@ use crate::backend::{Backend, Engine, on};
 use crate::error::{OrRaise, RegistryError, bad_tensor};
 use crate::foreign;
 use crate::locks::{lock, read, without_interpreter, write};
-use crate::tensor::{Device, Tensor, keeper};
+use crate::pool::{HostPool, HostPoolSpec, SharedMemory};
+use crate::tensor::{Device, Tensor};
 use crate::words::Word;
 
 /// A registry and what it keeps, as launchers share it.
@@ -114,24 +115,6 @@ impl Address {
     }
 }
 
-/// A host pool whose memory was registered chunk by chunk.
-#[pyclass(frozen, get_all, module = "pagelift")]
-pub struct HostPool {
-    /// Its blocks.
-    blocks: u32,
-    /// Blocks of an extent; the last may have fewer.
-    blocks_per_extent: u32,
-    /// A region for each extent.
-    regions: Vec<Region>,
-}
-
-#[pymethods]
-impl HostPool {
-    fn __repr__(&self) -> String {
-        format!("HostPool({} blocks in {} extents)", self.blocks, self.regions.len())
-    }
-}
-
 /// Knows every region of memory that kernels may touch, and keeps the tensors that these belong to.
 ///
 /// Memory is registered before anything is bound to it. While a launch that reads or writes a region may run, leave the bytes
@@ -152,15 +135,15 @@ impl Registry {
     ///
     /// `place` is `"host"` or `"device"`: on a `Cuda` backend a host tensor, which is pinned and mapped here unless it is already,
     /// or one of that GPU; on the `Cpu` backend both are the host's. `tensor` is a PyTorch tensor, an array with
-    /// `__cuda_array_interface__`, or a NumPy array: contiguous, writable, of any shape and dtype, not empty.
+    /// `__cuda_array_interface__`, a NumPy array, or one with `__dlpack__`: contiguous, writable, of any shape and dtype, not empty.
+    /// What is enqueued for it on other streams is not waited for.
     ///
     /// Raises `TensorError` for a tensor that cannot serve, `RegistryError` where it shares bytes with a region that is here, and
     /// what the driver says.
     fn adopt(&self, backend: &Backend, place: Word<Memory>, tensor: &Bound<'_, PyAny>) -> PyResult<Region> {
         let (py, place) = (tensor.py(), place.0);
-        let (engine, found) = (&backend.0, Tensor::of(tensor)?);
+        let (engine, (found, owner)) = (&backend.0, Tensor::of(tensor)?);
         check_device(py, engine, place, &found)?;
-        let owner = keeper(tensor)?;
         let mut memory = write(py, &self.0.memory)?;
         let own = &mut *memory;
         let adopted = py.detach(|| own.adopt(place, foreign::adopt(engine, place, &found)?));
@@ -185,24 +168,22 @@ impl Registry {
         self.keep(py, &memory, allocated.or_raise()?, place, None, None)
     }
 
-    /// Takes in a host tensor as a pool of `blocks` blocks of `block_bytes` bytes, all layers of a block together, registered in
-    /// chunks of at most `chunk_bytes` bytes by several threads: for pools of many gigabytes.
+    /// Takes in a host tensor as a pool, registered in chunks by several threads: for pools of many gigabytes.
     ///
-    /// A chunk never cuts a block. A geometry has an extent for each: give `GeometryBuilder.pool` the pool's `blocks`, `regions`
-    /// and `blocks_per_extent`, and `SideSpec.packed` its `regions`. Raises `RegistryError` where chunks of that size would cut
-    /// blocks or pages of memory, or a chunk is registered in part already; then nothing stays registered.
-    #[pyo3(signature = (backend, tensor, *, blocks, block_bytes, chunk_bytes=HostPoolSpec::CHUNK_BYTES))]
+    /// A geometry has an extent for each chunk: give `GeometryBuilder.pool` the pool's `blocks`, `regions` and `blocks_per_extent`,
+    /// and `SideSpec.packed` its `regions`. Raises `TensorError` as `adopt` does, and where the tensor is too small;
+    /// `RegistryError` where chunks of that size would cut blocks or pages of memory, or a chunk is registered in part already. Then
+    /// nothing stays registered.
     fn adopt_pool(
         &self,
         backend: &Backend,
         tensor: &Bound<'_, PyAny>,
-        blocks: u32,
-        block_bytes: u64,
-        chunk_bytes: u64,
+        spec: &HostPoolSpec,
     ) -> PyResult<HostPool> {
         let py = tensor.py();
-        let (engine, found) = (&backend.0, Tensor::of(tensor)?);
+        let (engine, (found, owner)) = (&backend.0, Tensor::of(tensor)?);
         check_device(py, engine, Memory::Host, &found)?;
+        let HostPoolSpec { blocks, block_bytes, .. } = *spec;
         if u64::from(blocks).saturating_mul(block_bytes) > found.bytes {
             let text = format!(
                 "{blocks} blocks of {block_bytes} bytes do not fit a tensor of {} bytes",
@@ -210,16 +191,35 @@ impl Registry {
             );
             return Err(bad_tensor(py, "TooSmall", text));
         }
-        let owner = keeper(tensor)?;
-        let spec = HostPoolSpec::new(blocks, block_bytes).chunks_of(chunk_bytes);
-        let pool = py.detach(|| foreign::register(engine, &spec, &found)).or_raise()?;
-        let blocks_per_extent = pool.blocks_per_extent();
-        let mut memory = write(py, &self.0.memory)?;
-        let own = &mut *memory;
-        let ids = py.detach(|| own.adopt_pool(pool)).or_raise()?;
-        let region = |id| self.keep(py, &memory, id, Memory::Host, None, Some(owner.clone_ref(py)));
-        let regions = ids.into_iter().map(region).collect::<PyResult<Vec<_>>>()?;
-        Ok(HostPool { blocks, blocks_per_extent, regions })
+        let pool = py.detach(|| foreign::register(engine, &spec.spec, &found)).or_raise()?;
+        self.keep_pool(py, pool, blocks, Some(&owner))
+    }
+
+    /// Allocates a host pool of zeroed memory: pinned and mapped, on the GPU's NUMA node where there are several, in huge pages where
+    /// the system has them. It is read and written through its regions.
+    ///
+    /// Raises `RegistryError` where there is no room for it, or the spec is one that cannot be. Then nothing stays allocated.
+    fn allocate_pool(&self, py: Python<'_>, backend: &Backend, spec: &HostPoolSpec) -> PyResult<HostPool> {
+        let engine = &backend.0;
+        let pool =
+            py.detach(|| on!(engine, backend => backends::HostPool::allocate(backend, &spec.spec, |_| ())));
+        self.keep_pool(py, pool.or_raise()?, spec.blocks, None)
+    }
+
+    /// Maps memory that several processes have as a host pool, and registers this process' mapping of it. All of them give the same
+    /// spec. What a launch of one process reads and writes, the others leave alone until it is done.
+    ///
+    /// Raises `RegistryError` where the memory has not the spec's `bytes`, and as `allocate_pool` does.
+    fn share_pool(
+        &self,
+        py: Python<'_>,
+        backend: &Backend,
+        spec: &HostPoolSpec,
+        memory: &SharedMemory,
+    ) -> PyResult<HostPool> {
+        let engine = &backend.0;
+        let pool = py.detach(|| foreign::share(engine, &spec.spec, &memory.0)).or_raise()?;
+        self.keep_pool(py, pool, spec.blocks, None)
     }
 
     /// Releases a region once no launch uses it any more: this waits. Launchers that need it refuse work from then on.
@@ -289,6 +289,24 @@ impl Registry {
 }
 
 impl Registry {
+    /// Takes a pool in, extent by extent.
+    fn keep_pool(
+        &self,
+        py: Python<'_>,
+        pool: backends::HostPool,
+        blocks: u32,
+        owner: Option<&Py<PyAny>>,
+    ) -> PyResult<HostPool> {
+        let blocks_per_extent = pool.blocks_per_extent();
+        let mut memory = write(py, &self.0.memory)?;
+        let own = &mut *memory;
+        let ids = py.detach(|| own.adopt_pool(pool)).or_raise()?;
+        let owner = || owner.map(|owner| owner.clone_ref(py));
+        let region = |id| self.keep(py, &memory, id, Memory::Host, None, owner());
+        let regions = ids.into_iter().map(region).collect::<PyResult<Vec<_>>>()?;
+        Ok(HostPool { blocks, blocks_per_extent, regions })
+    }
+
     /// Keeps what a region belongs to.
     fn keep(
         &self,

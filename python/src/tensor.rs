@@ -7,12 +7,14 @@
 //! | PyTorch tensors, and what looks like them | `data_ptr()`, `numel()`, `element_size()`, `is_contiguous()`, `device`, `dtype` |
 //! | CuPy, Numba and other arrays of a GPU | `__cuda_array_interface__` |
 //! | NumPy arrays | `__array_interface__` |
+//! | others | `__dlpack__()`, as [`dlpack`] reads it |
 
 use std::fmt;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
+use crate::dlpack;
 use crate::error::bad_tensor;
 
 /// Where the memory of an object lies.
@@ -46,23 +48,34 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The memory of an object. It stays where it is while `object` lives, as far as that keeps its word.
+    /// The memory of an object, and what keeps it where it is, as far as that keeps its word.
     ///
     /// # Errors
     /// `TensorError` for what has no memory, is not contiguous, or is read-only.
-    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn of(object: &Bound<'_, PyAny>) -> PyResult<(Self, Py<PyAny>)> {
+        let mut kept = vec![object.clone()];
         let tensor = if object.hasattr("data_ptr")? && object.hasattr("element_size")? {
-            of_torch(object)
+            let tensor = of_torch(object);
+            // `tensor.data = other` takes the memory away from this one.
+            if tensor.is_ok() && object.hasattr("detach")? {
+                kept.push(object.call_method0("detach")?);
+            }
+            tensor
         } else if object.hasattr("__cuda_array_interface__")? {
             let ordinal = object.getattr("device").and_then(|device| device.getattr("id")?.extract());
             of_interface(object, "__cuda_array_interface__", Device::Gpu(ordinal.ok()))
         } else if object.hasattr("__array_interface__")? {
             of_interface(object, "__array_interface__", Device::Host)
+        } else if object.hasattr("__dlpack__")? {
+            dlpack::of(object).map(|(tensor, capsule)| {
+                kept.push(capsule);
+                tensor
+            })
         } else {
             let name = object.get_type().name()?;
             let text = format!(
                 "expected a tensor (with `data_ptr`), an array of a GPU (`__cuda_array_interface__`) or of NumPy \
-                 (`__array_interface__`), found {name}"
+                 (`__array_interface__`), or one with `__dlpack__`, found {name}"
             );
             Err(bad_tensor(object.py(), "NotATensor", text))
         }?;
@@ -72,23 +85,13 @@ impl Tensor {
                 format!("the tensor has {bytes} bytes at {address:#x}: expected memory of at least 1 byte");
             return Err(bad_tensor(object.py(), "NoMemory", text));
         }
-        Ok(tensor)
+        Ok((tensor, PyTuple::new(object.py(), kept)?.into_any().unbind()))
     }
 
     /// How many items it has.
     pub fn items(&self) -> u64 {
         self.bytes.checked_div(self.item_bytes).unwrap_or(0)
     }
-}
-
-/// What keeps an object's memory where it is: the object, and a second tensor of the same memory where it can make one, for
-/// `tensor.data = other` takes the first one's away.
-pub fn keeper(object: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-    let mut kept = vec![object.clone()];
-    if object.hasattr("data_ptr")? && object.hasattr("detach")? {
-        kept.push(object.call_method0("detach")?);
-    }
-    Ok(PyTuple::new(object.py(), kept)?.into_any().unbind())
 }
 
 fn of_torch(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
@@ -123,7 +126,7 @@ fn of_torch(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         })
     };
     if !asked("is_contiguous")?.is_truthy()? {
-        return Err(not_contiguous(py, &object.getattr("shape")?));
+        return Err(not_contiguous(py, object.getattr("shape")?));
     }
     let item_bytes: u64 = asked("element_size")?.extract()?;
     let numel: u64 = asked("numel")?.extract()?;
@@ -144,6 +147,9 @@ fn of_interface(object: &Bound<'_, PyAny>, name: &str, device: Device) -> PyResu
     let shape: Vec<u64> = field("shape")?.extract()?;
     let typestr: String = field("typestr")?.extract()?;
     let (address, read_only): (u64, bool) = field("data")?.extract()?;
+    if interface.get_item("mask")?.is_some_and(|mask| !mask.is_none()) {
+        return Err(bad_tensor(py, "NoMemory", "the array has a mask: not all of it is memory"));
+    }
     if read_only {
         return Err(bad_tensor(
             py,
@@ -175,7 +181,7 @@ fn of_interface(object: &Bound<'_, PyAny>, name: &str, device: Device) -> PyResu
         let mut expected = i64::try_from(item_bytes).unwrap_or(i64::MAX);
         for (length, stride) in shape.iter().zip(strides).rev() {
             if *length > 1 && stride != expected {
-                return Err(not_contiguous(py, &field("shape")?));
+                return Err(not_contiguous(py, field("shape")?));
             }
             expected = expected.saturating_mul(i64::try_from(*length).unwrap_or(i64::MAX));
         }
@@ -185,7 +191,8 @@ fn of_interface(object: &Bound<'_, PyAny>, name: &str, device: Device) -> PyResu
     Ok(Tensor { address, bytes, item_bytes, dtype: dtype_of(&typestr), device })
 }
 
-fn not_contiguous(py: Python<'_>, shape: &Bound<'_, PyAny>) -> PyErr {
+/// The exception of a tensor whose rows do not follow one another.
+pub fn not_contiguous(py: Python<'_>, shape: impl fmt::Display) -> PyErr {
     let text = format!(
         "a tensor of shape {shape} is not contiguous; pass `tensor.contiguous()`, or the tensor that it views"
     );

@@ -1,5 +1,6 @@
 //! Words that stand for Rust's small enums, and lists of numbers.
 
+use pagelift::backends::{CopyCalls, Pieces};
 use pagelift::geometry::{Landing, Memory, PagedLift, StateLift};
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::{Policy, Recurrence};
@@ -57,6 +58,8 @@ words! {
     ConvOrder: "conv_order", ["sd" => ConvOrder::Sd, "ds" => ConvOrder::Ds];
     HeadOrder: "order", ["nhd" => HeadOrder::Nhd, "hnd" => HeadOrder::Hnd];
     KvRegions: "regions", ["packed" => KvRegions::Packed, "separate" => KvRegions::Separate];
+    CopyCalls: "calls", ["each" => CopyCalls::Each, "batch" => CopyCalls::Batch];
+    Pieces: "pieces", ["pages" => Pieces::Pages, "rows" => Pieces::Rows];
     KvScales: "scales", ["outside" => KvScales::Outside, "per-token-head" => KvScales::PerTokenHead];
 }
 

@@ -180,39 +180,3 @@ def test_memory_of_the_registrys_own(cpu, memory):
     with pytest.raises(pagelift.RegistryError) as error:
         memory.allocate(cpu, "host", 2**62)
     assert error.value.kind == "OutOfMemory"
-
-
-def test_host_pools_in_chunks(cpu, memory):
-    blocks, block = 10, 4096
-    # Chunks begin at pages of memory.
-    room = np.zeros((blocks + 1) * block, np.uint8)
-    array = room[-room.ctypes.data % block :][: blocks * block].reshape(blocks, block)
-    pool = memory.adopt_pool(cpu, array, blocks=blocks, block_bytes=block, chunk_bytes=4 * block)
-    assert (pool.blocks, pool.blocks_per_extent) == (10, 4)
-    assert [region.bytes for region in pool.regions] == [4 * block, 4 * block, 2 * block]
-    builder, slab = pagelift.GeometryBuilder(), np.zeros((2, block), np.uint8)
-    layout = pagelift.PagedLayout(16, [("kv", block // 16)])
-    host = builder.pool("host", "host", pool.blocks, pool.regions, blocks_per_extent=pool.blocks_per_extent)
-    region = memory.adopt(cpu, "device", slab)
-    device = builder.pool("slab", "device", 2, [region])
-    group = builder.group(
-        "kv",
-        layers=1,
-        landing="host",
-        lift="all",
-        host=pagelift.SideSpec.packed(host, pool.regions, [0], block, layout),
-        device=pagelift.SideSpec.packed(device, [region], [0], block, layout),
-    )
-    plan = pagelift.RestorePlan(builder.build())
-    array[:] = np.random.default_rng(3).integers(0, 256, array.shape, np.uint8)
-    plan.lift(pagelift.Import(pagelift.PromptSpan(20), [pagelift.ImportGroup(group, [9, 4], [1, 0])]))
-    launcher = pagelift.Launcher.bind(cpu, memory, plan)
-    launcher.stage(plan)
-    launcher.launch()
-    np.testing.assert_array_equal(slab, array[[4, 9]])
-    other = pagelift.Registry()
-    with pytest.raises(pagelift.TensorError):
-        other.adopt_pool(cpu, array, blocks=11, block_bytes=block)
-    with pytest.raises(pagelift.RegistryError) as error:
-        other.adopt_pool(cpu, array, blocks=8, block_bytes=5000, chunk_bytes=6000)
-    assert error.value.kind == "NoSeam"

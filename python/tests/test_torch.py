@@ -267,7 +267,7 @@ def test_tensors_of_a_gpu(engine):
     engine.memory.write(region, 16, (77).to_bytes(8, "little"))
     assert device[2].item() == 77 and engine.memory.read(region, 24, 8) == (3).to_bytes(8, "little")
     engine.memory.release(region)
-    pool = engine.memory.adopt_pool(engine.gpu, torch.zeros(64, 4096, dtype=torch.uint8).pin_memory(), blocks=64, block_bytes=4096)
+    pool = engine.memory.adopt_pool(engine.gpu, torch.zeros(64, 4096, dtype=torch.uint8).pin_memory(), pagelift.HostPoolSpec(64, 4096))
     assert len(pool.regions) == 1
     engine.memory.release(pool.regions[0])
     assert len(engine.memory) == before

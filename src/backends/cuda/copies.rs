@@ -133,9 +133,15 @@ impl Cuda {
     /// A copy engine on the backend's stream.
     #[must_use]
     pub fn copy_engine(&self) -> CopyEngine<'_> {
+        self.copy_engine_on(&Backend::stream(self))
+    }
+
+    /// A copy engine on a stream of this GPU. What it copies there comes after nothing that is on others.
+    #[must_use]
+    pub fn copy_engine_on(&self, stream: &CudaStream) -> CopyEngine<'_> {
         CopyEngine {
             gpu: self,
-            stream: Backend::stream(self),
+            stream: stream.clone(),
             pools: None,
             runs: Vec::new(),
             lists: Lists::default(),
