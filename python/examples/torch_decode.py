@@ -1,8 +1,9 @@
 """A decode step over PyTorch's tensors, with lift and mirror inside of its graph: what an engine begins from.
 
-Two requests come from elsewhere, one later than the other: their rows are in blocks of a pinned host pool. The last block of each is
-lifted into a page by the graph of the step that the other is decoding in, and new rows are mirrored by it. The host stages before each
-replay, looks at tickets, and waits for nothing. In the end every token and every byte of both pools is compared with plain copies.
+Two requests come from elsewhere, one later than the other: their rows are in blocks of a pinned host pool. The graph of a decode step
+lifts the last block of a request that joins into a page, and mirrors the new rows of those that decode. The host stages before each
+replay, looks at tickets, and makes no call that waits. In the end every token and every byte of both pools is compared with plain
+copies.
 
     python torch_decode.py             # the lift in order, before the forward
     python torch_decode.py --branch    # the lift on a branch of the graph, beside the forward
@@ -173,7 +174,7 @@ class Scheduler:
         return page
 
     def poll(self):
-        """Looks at the oldest step: no call of a driver. When it is done, its rows are in the host pool, and full pages are sealed."""
+        """Looks at the oldest step, by no call of a driver. When it is done, its rows are safe in the host pool: full pages are sealed."""
         decoder, (lifted, mirrored, import_ids, ends) = self.decoder, self.flying[0]
         states = {decoder.mirrors.state(mirrored)} | ({decoder.lifts.state(lifted)} if lifted else set())
         if "pending" in states:

@@ -1,9 +1,9 @@
 """A small model that is served by two engines through pagelift, and decodes the same as by one.
 
-A prefill engine P computes a prompt, and a decode engine D imports its blocks into a host pool of its own, lifts the last one as it
-is, and decodes. New rows are mirrored, full pages are sealed, published, and given away; drafts are rejected on the way; a request is
-preempted and resumes, and another one finds blocks that the first has generated. Meanwhile an engine without any hand-off computes
-the same, and the logits of every token must be equal, bit for bit.
+A prefill engine P computes a prompt. A decode engine D imports its blocks into a host pool of its own, lifts the last one as it is, and
+decodes. New rows are mirrored, full pages are sealed, published, and given away; drafts are rejected; a request is preempted and
+resumes; and another one finds blocks that the first has generated. An engine without any hand-off computes the same, and the logits of
+every token must be equal, bit for bit.
 
     python small_model                          # with NumPy
     python small_model --torch                  # with PyTorch on a GPU, in a captured graph

@@ -1,6 +1,7 @@
 """What the model computes with: NumPy on the CPU, or PyTorch on the CPU or a GPU. `xp` has the functions, with NumPy's names."""
 
 import contextlib
+import gc
 
 import numpy as np
 
@@ -75,6 +76,8 @@ class PyTorch:
 
     def capture(self, step):
         """Records `step` into a graph. Kernels are loaded before: it has run once."""
+        # Memory that nobody uses any more is not to be freed while this goes on.
+        gc.collect()
         graph = self.xp.cuda.CUDAGraph()
         with self.xp.cuda.graph(graph, stream=self.stream):
             step()

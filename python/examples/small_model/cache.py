@@ -26,7 +26,7 @@ class Cache:
         self.arrays, self.xp, self.memory = arrays, arrays.xp, memory
         self.builder = pagelift.GeometryBuilder()
         self.host, self.device, self.groups, self.frames = {}, {}, {}, []
-        self.slots, self.states, self.gather = {}, {}, None
+        self.states, self.gather = {}, None
         count = {kind: kinds.count(kind) for kind in ("mla", "gqa", "gdn")}
         if layers := count["mla"]:
             row = pagelift.PagedLayout(BLOCK, [("row", SIZE * (LATENT + ROPE))])
@@ -48,8 +48,7 @@ class Cache:
             self.place("gdn", layers, "state", blocks, requests, (state, state), (STATE_VALUES,), [(STATE_VALUES,)])
             self.frames.append(pagelift.GroupFrames(self.groups["gdn"], range(blocks), range(requests)))
         self.geometry = self.builder.build()
-        for kind in self.groups.keys() - {"gdn"}:
-            self.slots[kind] = arrays.on_device(np.full(LANES * STEP, -1, np.int64))
+        self.slots = {kind: arrays.on_device(np.full(LANES * STEP, -1, np.int64)) for kind in self.groups if kind != "gdn"}
         self.lanes = arrays.on_device(np.arange(LANES))
         self.within = arrays.on_device(np.arange(POSITIONS) % BLOCK)
         self.columns = arrays.on_device(np.arange(POSITIONS))

@@ -99,7 +99,7 @@ class Engine:
             self.graph = self.arrays.capture(lambda: self.step(*calls))
 
     def step(self, before_forward, gather, after_forward):
-        """A step: launched, or recorded into a graph each replay of which lifts, gathers and mirrors what is staged then, or nothing."""
+        """A step: launched, or recorded into a graph. Each replay lifts and mirrors what is staged then, or nothing."""
         self.arrays.copy(self.received, self.sent)
         before_forward()
         positions = self.cache.locate(fields(self.received))
@@ -123,8 +123,8 @@ class Engine:
         self.arrays.copy(self.said, self.told)
 
     def admit(self, tokens, end, *, lane=0, producer=None, name=False, then="finish"):
-        """A request that computes its tokens before `end`, in its lane. `producer` are another engine and its request, which have computed
-        what is imported. With `name`, its full blocks are found by others that begin with the same tokens.
+        """A request that computes its tokens before `end`, in its lane. `producer` are another engine and its request, which have
+        computed what is imported. With `name`, its full blocks are found by others that begin with the same tokens.
         """
         prompt = len(tokens)
         named = prompt // BLOCK if name else 0
