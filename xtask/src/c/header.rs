@@ -32,6 +32,14 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     bail!("c/include/pagelift.h differs from the sources in line {line}; run cargo xtask c --header")
 }
 
+/// The functions of a header.
+pub fn functions(header: &str) -> impl Iterator<Item = &str> {
+    header.lines().filter(|line| !line.starts_with([' ', '/', '#'])).filter_map(|line| {
+        let (before, _) = line.split_once('(')?;
+        before.rsplit([' ', '*']).next().filter(|name| name.starts_with("pagelift_"))
+    })
+}
+
 fn made(workspace: &Workspace) -> Result<String> {
     let folder = workspace.root().join("c");
     let settings = folder.join("cbindgen.toml");

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
-pub use header::check;
+pub use header::{check, functions};
 pub use library::{Installed, compiler, install, statically};
 
 use crate::workspace::Workspace;

@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 const STRICT: &[&str] = &["-Wall", "-Wextra", "-Werror", "-g"];
 
 /// Stage-and-launch pairs of the test of leaks: a tenth of them under the sanitizer, which is slower.
-const PAIRS: u32 = 200_000;
+const PAIRS: u32 = 1_000_000;
 
 /// Compares the header with the sources, installs the library, and compiles and runs the tests and the example.
 pub fn run(workspace: &Workspace) -> Result<Verdict> {
@@ -30,8 +30,10 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
     header_alone(&installed, &programs)?;
 
     let root = workspace.root().join("c");
-    let tests = sources(&root.join("tests"))?;
-    let examples = sources(&root.join("examples"))?;
+    let [tests, examples, headers] = [("tests", "c"), ("examples", "c"), ("tests", "h")]
+        .map(|(folder, ending)| sources(&root.join(folder), ending));
+    let (tests, examples) = (tests?, examples?);
+    every_call_is_made(&installed, tests.iter().chain(&examples).chain(&headers?))?;
     for source in tests.iter().chain(&examples) {
         for (kind, flags, pairs) in
             [("plain", &["-O2"][..], PAIRS), ("asan", &["-O1", "-fsanitize=address"], PAIRS / 10)]
@@ -88,15 +90,36 @@ fn header_alone(installed: &Installed, folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Every function of the header is called by some program.
+fn every_call_is_made<'a>(installed: &Installed, programs: impl Iterator<Item = &'a PathBuf>) -> Result<()> {
+    let read =
+        |path: &Path| fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()));
+    let header = read(&installed.include().join("pagelift.h"))?;
+    let mut calls = String::new();
+    for program in programs {
+        calls.push_str(&read(program)?);
+    }
+    let functions: Vec<_> = c::functions(&header).collect();
+    ensure!(
+        functions.len() > 90,
+        "the header has {} functions only: is it written otherwise now?",
+        functions.len()
+    );
+    let missing: Vec<_> =
+        functions.into_iter().filter(|function| !calls.contains(&format!("{function}("))).collect();
+    ensure!(missing.is_empty(), "no program in c/ calls {}", missing.join(", "));
+    Ok(())
+}
+
 fn name(source: &Path) -> String {
     source.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The sources of a folder.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
+fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))?;
     let mut sources = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    sources.retain(|path| path.extension().is_some_and(|extension| extension == "c"));
+    sources.retain(|path| path.extension().is_some_and(|extension| extension == ending));
     sources.sort();
     ensure!(!sources.is_empty(), "{} has no program", folder.display());
     Ok(sources)
