@@ -70,7 +70,8 @@ pub fn copy_engines_do_what_a_launch_does(device: &Device) {
     for seed in 0..48 {
         let mut rng = Rng(seed);
         let mut world = World::random(&mut rng, 4, gpu);
-        let mut engine = gpu.copy_engine();
+        let other = gpu.new_stream().unwrap();
+        let mut engine = if rng.once_in(2) { gpu.copy_engine_on(&other) } else { gpu.copy_engine() };
         for calls in ways.iter().copied().cycle().take(4) {
             world.fill(&mut rng);
             let (plan, expected) = random_plan(&mut rng, &world);
