@@ -73,9 +73,7 @@ class Decoder:
         with torch.cuda.graph(self.graph, stream=self.stream):
             if self.branch:
                 self.branch.wait_stream(self.stream)
-                self.lifts.record()
-            else:
-                self.lifts.record()
+            self.lifts.record()
             self.tokens.copy_(self.forward(self.pages))
             self.mirrors.record()
             if self.branch:
