@@ -316,6 +316,27 @@ typedef uint32_t pagelift_landing;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// A kind of a runner's work.
+enum pagelift_lane
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Lifts.
+  PAGELIFT_LANE_LIFT = 0,
+  // States and pages that are written back.
+  PAGELIFT_LANE_WRITE_BACK = 1,
+  // Rows that are mirrored.
+  PAGELIFT_LANE_MIRROR = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum pagelift_lane pagelift_lane;
+#else
+typedef uint32_t pagelift_lane;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // What of a group that landed on the host is lifted.
 enum pagelift_lift
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -826,6 +847,55 @@ typedef struct {
   uint64_t region_bytes;
 } pagelift_layout_facts;
 
+// What a lifecycle has room for.
+typedef struct {
+  // sizeof(pagelift_lifecycle_options).
+  uint32_t size;
+  // Ranks: 1 to 64.
+  uint32_t ranks;
+  // The ranks that write host blocks, a bit for each; 0 means all: right where each has its own heads. One where all have the same rows.
+  uint64_t writers;
+  // Tokens of a block and of a page.
+  uint32_t block_tokens;
+  // A pagelift_recurrence.
+  uint32_t recurrence;
+  // Requests at one time.
+  uint32_t requests;
+  // Host blocks.
+  uint32_t blocks;
+  // Pages.
+  uint32_t pages;
+  // Sealed pages that stay behind each one that is written.
+  uint32_t keep;
+  // Steps after which a draft layer's rows are final: 0 to 2.
+  uint32_t draft_lag;
+  // How often a lift that failed is tried again.
+  uint32_t retries;
+} pagelift_lifecycle_options;
+
+// Who may see which block, and what may be used again, of all requests of an engine: one, at its scheduler.
+//
+// It takes events and gives effects; ranks are told by orders, and answer with events, which a runner does. It has no clock, and does no
+// input or output. Events, effects, orders and what is known of a request are JSON, with the names that they have in logs and in Python:
+// {"event": "begin", "request": R, "tokens": 1}, where R is what {"effect": "admitted", "request": R} brought. The documentation of the
+// Rust library's `lifecycle::Event`, `Effect` and `Order` lists them.
+typedef struct {
+  // Meaningless but to this library; 0 is none.
+  uint64_t value;
+} pagelift_lifecycle;
+
+// What of a lifecycle is free.
+typedef struct {
+  // Requests that are not over.
+  uint64_t requests;
+  // Pages that nobody holds.
+  uint64_t free_pages;
+  // Blocks that nobody uses and nobody finds.
+  uint64_t free_blocks;
+  // Blocks that a request could have: free ones, and those that others find and nobody uses.
+  uint64_t available_blocks;
+} pagelift_lifecycle_room;
+
 // Names a registered region. Numbers are not used again.
 typedef struct {
   // Its registry.
@@ -970,6 +1040,83 @@ typedef struct {
   // 0.
   uint32_t reserved;
 } pagelift_row_binding;
+
+// Which blocks and pages of a group a lifecycle's numbers stand for: entry `n` of a list is the group's for number `n`.
+//
+// A group that lifts its tail has `blocks` by the lifecycle's blocks and `pages` by its pages. One that has all of its pages on the
+// device has `each` pages for each slot of a request, by position. A ring has both by the slots of requests, a state its pages by the
+// slots of requests.
+typedef struct {
+  // The group.
+  pagelift_group_key group;
+  // Its host blocks.
+  const uint32_t *blocks;
+  // How many.
+  size_t blocks_count;
+  // Its pages.
+  const uint32_t *pages;
+  // How many.
+  size_t pages_count;
+  // Pages for each slot of a request, of a paged group that is whole on the device; 0 for others.
+  uint32_t each;
+  // 0.
+  uint32_t reserved;
+} pagelift_group_frames;
+
+// How a runner plans, stages and launches.
+typedef struct {
+  // sizeof(pagelift_runner_options).
+  uint32_t size;
+  // The rank: 0 to 63.
+  uint32_t rank;
+  // The lifecycle's `requests`.
+  uint32_t requests;
+  // The lifecycle's `block_tokens`.
+  uint32_t block_tokens;
+  // 1 where this rank writes host blocks; 0 where not.
+  uint32_t writes;
+  // A pagelift_tail_rows: which rows of a partly filled page are lifted.
+  uint32_t mode;
+  // The room of its plans of pages; null means as in `pagelift_page_plan_new`.
+  const pagelift_plan_capacity *pages;
+  // The room of its plan of rows; null means as in `pagelift_row_plan_new`.
+  const pagelift_row_capacity *rows;
+  // How many steps the host may be ahead: 1 to 64.
+  uint32_t slots;
+  // The most multiprocessors of lifts; 0 leaves it to the backend.
+  uint32_t lift_workers;
+  // Those of what is written back.
+  uint32_t write_back_workers;
+  // Those of mirrors.
+  uint32_t mirror_workers;
+} pagelift_runner_options;
+
+// One rank's steps: what they lift, mirror and write back, by one launch each.
+//
+// In each step the rank hears its orders, stages its plans, and launches them around its forward, or replays the graph that they were
+// recorded into. It polls when it likes, and its events go to the scheduler's lifecycle. None of it waits for a launch.
+typedef struct {
+  // Meaningless but to this library; 0 is none.
+  uint64_t value;
+} pagelift_runner;
+
+// What a step's plans have in them.
+typedef struct {
+  // Requests that are lifted.
+  uint64_t lifts;
+  // States and pages that are written back.
+  uint64_t write_backs;
+  // Requests whose step is mirrored.
+  uint64_t mirrors;
+  // 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed, and the step goes on
+  // without. `pagelift_last_error` has the message.
+  int32_t failed;
+  // 0.
+  uint32_t reserved;
+} pagelift_staged;
+
+// A function of the caller's that replays a graph, given what it has asked for: 0 means that it has done so.
+typedef int32_t (*pagelift_replay)(void *user);
 
 // A prompt's span in blocks of one size.
 typedef struct {
@@ -1427,6 +1574,80 @@ pagelift_status pagelift_paged_layout_padded_to(pagelift_layout layout,
 // Errors: those of handles.
 pagelift_status pagelift_layout_free(pagelift_layout layout);
 
+// Makes a lifecycle. Free it by `pagelift_lifecycle_free`.
+//
+// Errors: PAGELIFT_LIFECYCLE for options that cannot be, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
+pagelift_status pagelift_lifecycle_new(const pagelift_lifecycle_options *options,
+                                       pagelift_lifecycle *lifecycle);
+
+// Takes an event. What is to be done then, `pagelift_lifecycle_effects` and `pagelift_lifecycle_orders` tell, until the next event.
+//
+// Errors: PAGELIFT_BAD_TEXT for what is no event; PAGELIFT_LIFECYCLE where it makes no sense now, or there is no room for what it asks. Nothing
+// has changed then, but what was counted. Those of handles.
+pagelift_status pagelift_lifecycle_apply(pagelift_lifecycle lifecycle,
+                                         const char *event);
+
+// Tells the effects of the last event, in that order: a list.
+//
+// Text is written as a whole: PAGELIFT_CAPACITY where there is no room for it, with `needed` set to the bytes that it takes, the 0 at the
+// end among them; then ask again. Other errors: those of handles.
+pagelift_status pagelift_lifecycle_effects(pagelift_lifecycle lifecycle,
+                                           char *buffer,
+                                           size_t room,
+                                           size_t *needed);
+
+// Tells what all ranks are told of the last event, in that order: a list, each item for `pagelift_runner_hear`, there or through a pipe.
+//
+// Errors: as `pagelift_lifecycle_effects`.
+pagelift_status pagelift_lifecycle_orders(pagelift_lifecycle lifecycle,
+                                          char *buffer,
+                                          size_t room,
+                                          size_t *needed);
+
+// Tells what is known of a request (the JSON that `admitted` brought): "stage", "begun" (steps), "next_token", "durable" (tokens whose
+// rows are safe in the host pool), "blocks" by position, and "pages" as [position, page, state]; null where it is over.
+//
+// Errors: PAGELIFT_BAD_TEXT, and as `pagelift_lifecycle_effects`.
+pagelift_status pagelift_lifecycle_request(pagelift_lifecycle lifecycle,
+                                           const char *request,
+                                           char *buffer,
+                                           size_t room,
+                                           size_t *needed);
+
+// Gives the block that others find by a content hash of 128 bits; PAGELIFT_NONE where there is none.
+//
+// Errors: those of handles.
+pagelift_status pagelift_lifecycle_find(pagelift_lifecycle lifecycle,
+                                        uint64_t hash_high,
+                                        uint64_t hash_low,
+                                        uint32_t *block);
+
+// Counts the requests that use a block.
+//
+// Errors: those of handles.
+pagelift_status pagelift_lifecycle_users(pagelift_lifecycle lifecycle,
+                                         uint32_t block,
+                                         uint32_t *users);
+
+// Tells what of a lifecycle is free.
+//
+// Errors: those of handles.
+pagelift_status pagelift_lifecycle_rooms(pagelift_lifecycle lifecycle,
+                                         pagelift_lifecycle_room *free);
+
+// Tells sums since the lifecycle was made, by name: JSON.
+//
+// Errors: as `pagelift_lifecycle_effects`.
+pagelift_status pagelift_lifecycle_counters(pagelift_lifecycle lifecycle,
+                                            char *buffer,
+                                            size_t room,
+                                            size_t *needed);
+
+// Frees a lifecycle.
+//
+// Errors: those of handles.
+pagelift_status pagelift_lifecycle_free(pagelift_lifecycle lifecycle);
+
 // Makes a registry without memory. Free it by `pagelift_registry_free`.
 //
 // Errors: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED.
@@ -1801,6 +2022,122 @@ pagelift_status pagelift_page_map_block_of(pagelift_plan plan,
 // Errors: PAGELIFT_WRONG_PLAN, those of handles.
 pagelift_status pagelift_page_map_pending(pagelift_plan plan,
                                           size_t *changes);
+
+// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the backend's own until
+// `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
+//
+// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of
+// keys, and as `pagelift_launcher_bind`.
+pagelift_status pagelift_runner_bind(pagelift_backend backend,
+                                     pagelift_registry registry,
+                                     pagelift_geometry geometry,
+                                     const pagelift_group_frames *frames,
+                                     size_t frames_count,
+                                     const pagelift_runner_options *options,
+                                     pagelift_runner *runner);
+
+// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device: `pagelift_mirror_plan_bind` of the
+// runner's own plan.
+//
+// Errors: as that.
+pagelift_status pagelift_runner_bind_rows(pagelift_runner runner,
+                                          pagelift_group_key group,
+                                          const pagelift_row_binding *binding);
+
+// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that came before a step
+// begins are carried out before its forward.
+//
+// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped: the rank is lost then. Those of
+// handles.
+pagelift_status pagelift_runner_hear(pagelift_runner runner,
+                                     const char *order);
+
+// Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any waits; UINT64_MAX is
+// all), and mirrors. A step in which nothing is computed is staged too, until the runner is idle.
+//
+// Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step may run before a call
+// succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
+pagelift_status pagelift_runner_stage(pagelift_runner runner,
+                                      uint64_t lift_bytes,
+                                      pagelift_staged *staged);
+
+// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
+//
+// Errors: as `pagelift_launcher_launch`. What was to be launched has failed then (but where the call is PAGELIFT_BUSY), and the rank answers
+// so; the step may go on.
+pagelift_status pagelift_runner_before_forward(pagelift_runner runner);
+
+// Launches what comes after a forward: its mirror.
+//
+// Errors: as `pagelift_launcher_launch`; what the step wrote is then written back by a later one.
+pagelift_status pagelift_runner_after_forward(pagelift_runner runner);
+
+// Records what comes before a forward into the graph that the stream is being captured into. A step then is `pagelift_runner_stage` and
+// `pagelift_runner_replay`. The caller promises what that of `pagelift_launcher_record` does.
+//
+// Errors: as `pagelift_launcher_record`.
+pagelift_status pagelift_runner_record_before_forward(pagelift_runner runner);
+
+// Records what comes after a forward; as `pagelift_runner_record_before_forward`.
+//
+// Errors: as `pagelift_launcher_record`.
+pagelift_status pagelift_runner_record_after_forward(pagelift_runner runner);
+
+// Runs the graph into which both were recorded, by calling `replay(user)`, which replays it and answers 0, or something else where it
+// could not. Meanwhile calls on the runner and its registry answer PAGELIFT_BUSY.
+//
+// The caller promises that
+// 1. `replay` may be called with `user`, and does not throw or jump out of it.
+//
+// Errors: PAGELIFT_NULL_POINTER; PAGELIFT_REGISTRY where a pool or an array is not registered any more; PAGELIFT_BACKEND where `replay`
+// answers something else than 0; those of handles. What is staged stays so: the engine replays again, or gives the rank up.
+pagelift_status pagelift_runner_replay(pagelift_runner runner,
+                                       pagelift_replay replay,
+                                       void *user);
+
+// Says what became of everything that has finished by now: a list of events, each for `pagelift_lifecycle_apply`. It does not wait. What
+// there is no room for is said by the next call.
+//
+// Errors: as `pagelift_lifecycle_effects`.
+pagelift_status pagelift_runner_poll(pagelift_runner runner,
+                                     char *buffer,
+                                     size_t room,
+                                     size_t *needed);
+
+// Waits until every launch has finished.
+//
+// Errors: as `pagelift_launcher_wait`.
+pagelift_status pagelift_runner_wait(pagelift_runner runner);
+
+// Tells whether it has nothing to do, and nothing in flight.
+//
+// Errors: those of handles.
+pagelift_status pagelift_runner_is_idle(pagelift_runner runner,
+                                        bool *is_idle);
+
+// Tells whether it does nothing more, because its GPU has failed, or it could not do as it was told.
+//
+// Errors: those of handles.
+pagelift_status pagelift_runner_is_lost(pagelift_runner runner,
+                                        bool *is_lost);
+
+// Uses another stream from now on, the one that its forwards run on. The caller promises what that of `pagelift_launcher_set_stream` does.
+//
+// Errors: as `pagelift_launcher_set_stream`.
+pagelift_status pagelift_runner_set_stream(pagelift_runner runner,
+                                           void *stream);
+
+// Tells what was staged and launched for a kind of work (a pagelift_lane). Set `counters->size` before.
+//
+// Errors: PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles.
+pagelift_status pagelift_runner_counters(pagelift_runner runner,
+                                         uint32_t lane,
+                                         pagelift_counters *counters);
+
+// Waits for its stream and frees a runner; as `pagelift_launcher_free`.
+//
+// Errors: those of handles.
+pagelift_status pagelift_runner_free(pagelift_runner runner);
 
 // The span of a prompt of `prompt_tokens` tokens; `recurrence` is a pagelift_recurrence.
 //

@@ -10,7 +10,7 @@ use pagelift::memory::Registry;
 use pagelift::plan::{self, DeviceToDevice, DigestNumber, HostToDevice, PagePlan, RowPlan};
 
 use crate::backend::Engine;
-use crate::foreign::{self, Streams};
+use crate::foreign::{self, Out, Streams};
 use crate::plan::{AnyPlan, on_plan};
 use crate::status::Outcome;
 
@@ -23,7 +23,7 @@ pub trait Launches: Send + Sync {
     /// Records the kernel.
     fn record(&mut self, memory: &mut Registry) -> Result<(), Error>;
     /// `None` is the backend's own stream. Returns whether the backend has one of that handle.
-    fn set_stream(&mut self, handle: Option<*mut c_void>) -> Result<bool, Error>;
+    fn set_stream(&mut self, handle: Option<Out<c_void>>) -> Result<bool, Error>;
     /// Waits for the stream.
     fn wait(&self) -> Result<(), Error>;
     /// What became of a ticket.
@@ -99,7 +99,7 @@ where
         foreign::record(self, memory)
     }
 
-    fn set_stream(&mut self, handle: Option<*mut c_void>) -> Result<bool, Error> {
+    fn set_stream(&mut self, handle: Option<Out<c_void>>) -> Result<bool, Error> {
         let Some(stream) = foreign::stream_or_own(self.backend(), handle)? else { return Ok(false) };
         self.set_stream(&stream).map(|()| true)
     }

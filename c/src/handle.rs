@@ -31,10 +31,14 @@ pub enum HandleKind {
     Reservations,
     /// A `pagelift_launcher`.
     Launcher,
+    /// A `pagelift_lifecycle`.
+    Lifecycle,
+    /// A `pagelift_runner`.
+    Runner,
 }
 
 impl HandleKind {
-    const ALL: [(Self, &'static str); 8] = [
+    const ALL: [(Self, &'static str); 10] = [
         (Self::Backend, "a backend"),
         (Self::Layout, "a layout"),
         (Self::Registry, "a registry"),
@@ -43,6 +47,8 @@ impl HandleKind {
         (Self::Plan, "a plan"),
         (Self::Reservations, "reservations"),
         (Self::Launcher, "a launcher"),
+        (Self::Lifecycle, "a lifecycle"),
+        (Self::Runner, "a runner"),
     ];
 
     fn name(self) -> &'static str {

@@ -3,10 +3,7 @@
 use std::ffi::c_void;
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use pagelift::Error;
-use pagelift::error::BackendError;
 use pagelift::id;
 use pagelift::launcher::{self, TicketState as RustState};
 
@@ -14,7 +11,8 @@ use crate::backend::Backend;
 use crate::erased::{self, Launches};
 use crate::foreign::{In, Out};
 use crate::handle::{Handle, keep, object};
-use crate::memory::{Registry, Shared};
+use crate::held::Held;
+use crate::memory::Registry;
 use crate::plan::{DigestNumber, Plan, wrong_plan};
 use crate::status::{Failure, Outcome, Status, answer, bad_value};
 
@@ -35,21 +33,9 @@ impl Launcher {
 }
 
 /// What a handle of a launcher stands for.
-struct Launching {
-    launcher: Box<dyn Launches>,
-    memory: Arc<Shared>,
-    recorded: bool,
-}
+type Launching = Held<dyn Launches>;
 
 object!(Launching, Launcher);
-
-impl Drop for Launching {
-    fn drop(&mut self) {
-        if self.recorded {
-            self.memory.recorded.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
 
 /// How a launcher stages and launches.
 #[repr(C)]
@@ -115,7 +101,7 @@ pub extern "C" fn pagelift_launcher_bind(
                 let registry = memory.read()?;
                 backend.handle().look(|engine| erased::bind(engine, &registry, &mut plan.plan, options))?
             };
-            Ok(Launching { launcher: bound, memory, recorded: false })
+            Ok(Launching::new(bound, memory))
         })?;
         out.put(Launcher { value: keep(own)? });
         Ok(())
@@ -135,9 +121,11 @@ pub extern "C" fn pagelift_launcher_stage(launcher: Launcher, plan: Plan, ticket
         let ticket = ticket.ready("ticket")?;
         let staged = plan.handle().change(|plan| {
             launcher.handle().change(|own| {
-                let memory = own.memory.read()?;
-                let staged = own.launcher.stage(&memory, &mut plan.plan);
-                Ok(staged.ok_or_else(|| wrong_plan("the launcher was bound with another type of plan"))??)
+                own.stage(|launcher, memory| {
+                    let staged = launcher.stage(memory, &mut plan.plan);
+                    Ok(staged
+                        .ok_or_else(|| wrong_plan("the launcher was bound with another type of plan"))??)
+                })
             })
         })?;
         ticket.put(Ticket { launcher: staged.launcher(), number: staged.number() });
@@ -153,12 +141,7 @@ pub extern "C" fn pagelift_launcher_stage(launcher: Launcher, plan: Plan, ticket
 /// handles. Nothing ran then.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_launch(launcher: Launcher) -> Status {
-    answer(|| {
-        launcher.handle().change(|own| {
-            let mut memory = own.memory.write()?;
-            Ok(own.launcher.launch(&mut memory)?)
-        })
-    })
+    answer(|| launcher.handle().change(|own| own.launch(|launcher, memory| Ok(launcher.launch(memory)?))))
 }
 
 /// Records the kernel into the graph that the launcher's stream is being captured into (`cuStreamBeginCapture`, in any mode): one node. Each
@@ -174,19 +157,7 @@ pub extern "C" fn pagelift_launcher_launch(launcher: Launcher) -> Status {
 /// Errors: PAGELIFT_CAPTURE where the stream is not being captured (that of the CPU never is), and as `pagelift_launcher_launch`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_record(launcher: Launcher) -> Status {
-    answer(|| {
-        launcher.handle().change(|own| {
-            let mut memory = own.memory.write()?;
-            let recorded = own.launcher.record(&mut memory);
-            // Whatever else went wrong: the graph may have it.
-            let none = matches!(recorded, Err(Error::Backend(BackendError::NotCapturing)));
-            if !none && !own.recorded {
-                own.recorded = true;
-                own.memory.recorded.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(recorded?)
-        })
-    })
+    answer(|| launcher.handle().change(|own| own.record(|launcher, memory| launcher.record(memory))))
 }
 
 /// Uses another stream from now on: a CUstream (or cudaStream_t); null is the default stream. What is enqueued there comes after all that
@@ -200,7 +171,7 @@ pub extern "C" fn pagelift_launcher_record(launcher: Launcher) -> Status {
 /// Errors: PAGELIFT_CAPTURE while one of the two streams is being captured; PAGELIFT_BACKEND for a stream of another GPU, for the calling
 /// thread's own default stream (2), and for the CPU, which has no streams; those of handles. The launcher stays on its stream then.
 #[unsafe(no_mangle)]
-pub extern "C" fn pagelift_launcher_set_stream(launcher: Launcher, stream: *mut c_void) -> Status {
+pub extern "C" fn pagelift_launcher_set_stream(launcher: Launcher, stream: Out<c_void>) -> Status {
     switch(launcher, Some(stream))
 }
 
@@ -212,14 +183,14 @@ pub extern "C" fn pagelift_launcher_set_own_stream(launcher: Launcher) -> Status
     switch(launcher, None)
 }
 
-fn switch(launcher: Launcher, stream: Option<*mut c_void>) -> Status {
-    answer(|| {
-        if launcher.handle().change(|own| Ok(own.launcher.set_stream(stream)?))? {
-            return Ok(());
-        }
-        let text = "the backend `cpu` has no streams: a launch has run when the call returns";
-        Err(Failure::new(Status::Backend, text))
-    })
+fn switch(launcher: Launcher, stream: Option<Out<c_void>>) -> Status {
+    answer(|| of_backend(launcher.handle().change(|own| Ok(own.value_mut().set_stream(stream)?))?))
+}
+
+/// Refuses a stream of a backend that has none.
+pub fn of_backend(has_streams: bool) -> Outcome {
+    let text = "the backend `cpu` has no streams: a launch has run when the call returns";
+    if has_streams { Ok(()) } else { Err(Failure::new(Status::Backend, text)) }
 }
 
 /// Waits until everything on its stream has finished: other calls on the launcher answer PAGELIFT_BUSY meanwhile, but for those that look
@@ -228,7 +199,7 @@ fn switch(launcher: Launcher, stream: Option<*mut c_void>) -> Status {
 /// Errors: PAGELIFT_CAPTURE while the stream is being captured, PAGELIFT_CONTEXT_LOST where some of it failed, those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_wait(launcher: Launcher) -> Status {
-    answer(|| launcher.handle().look(|own| Ok(own.launcher.wait()?)))
+    answer(|| launcher.handle().look(|own| Ok(own.value().wait()?)))
 }
 
 /// What became of a staged plan.
@@ -250,7 +221,7 @@ pub enum TicketState {
 }
 
 fn look<R>(launcher: Launcher, ticket: Ticket, look: impl FnOnce(RustState) -> Outcome<R>) -> Outcome<R> {
-    launcher.handle().look(|own| look(own.launcher.state(ticket.id())))
+    launcher.handle().look(|own| look(own.value().state(ticket.id())))
 }
 
 /// Tells what became of a ticket: a look at memory, and no call of a driver. Safe in a capture, and beside other threads that look. A hot
@@ -344,7 +315,7 @@ pub extern "C" fn pagelift_launcher_digest(
     answer(|| {
         let out = digest.ready("digest")?;
         out.put(launcher.handle().look(|own| {
-            let digest = own.launcher.digest(ticket.id(), number.number());
+            let digest = own.value().digest(ticket.id(), number.number());
             Ok(digest.ok_or_else(|| wrong_plan("the launcher was not bound with a digest plan"))??)
         })?);
         Ok(())
@@ -385,15 +356,8 @@ pub struct Counters {
     pub bad: u64,
 }
 
-/// Tells what a launcher has done. Set `counters->size` before.
-///
-/// Errors: PAGELIFT_WRONG_SIZE, and as `pagelift_launcher_state`.
-#[unsafe(no_mangle)]
-pub extern "C" fn pagelift_launcher_counters(launcher: Launcher, counters: Out<Counters>) -> Status {
-    answer(|| {
-        let out = counters.sized("counters")?;
-        let counts = launcher.handle().look(|own| Ok(own.launcher.counters()))?;
-        let counted = |count: Option<u64>| count.unwrap_or(PAGELIFT_UNCOUNTED);
+impl From<launcher::Counters> for Counters {
+    fn from(counters: launcher::Counters) -> Self {
         let launcher::Counters {
             staged,
             launches,
@@ -405,23 +369,22 @@ pub extern "C" fn pagelift_launcher_counters(launcher: Launcher, counters: Out<C
             rows,
             skipped,
             bad,
-        } = counts;
+        } = counters;
+        let counted = |count: Option<u64>| count.unwrap_or(PAGELIFT_UNCOUNTED);
         let (bytes, rows, skipped) = (counted(bytes), counted(rows), counted(skipped));
         let (size, reserved) = (0, 0);
-        out.put_sized(Counters {
-            size,
-            reserved,
-            staged,
-            launches,
-            jobs,
-            bytes,
-            done,
-            superseded,
-            refused,
-            rows,
-            skipped,
-            bad,
-        });
+        Self { size, reserved, staged, launches, jobs, bytes, done, superseded, refused, rows, skipped, bad }
+    }
+}
+
+/// Tells what a launcher has done. Set `counters->size` before.
+///
+/// Errors: PAGELIFT_WRONG_SIZE, and as `pagelift_launcher_state`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pagelift_launcher_counters(launcher: Launcher, counters: Out<Counters>) -> Status {
+    answer(|| {
+        let out = counters.sized("counters")?;
+        out.put_sized(launcher.handle().look(|own| Ok(own.value().counters().into()))?);
         Ok(())
     })
 }
@@ -433,7 +396,7 @@ pub extern "C" fn pagelift_launcher_counters(launcher: Launcher, counters: Out<C
 pub extern "C" fn pagelift_launcher_id(launcher: Launcher, id: Out<u64>) -> Status {
     answer(|| {
         let id = id.ready("id")?;
-        id.put(launcher.handle().look(|own| Ok(own.launcher.id()))?);
+        id.put(launcher.handle().look(|own| Ok(own.value().id()))?);
         Ok(())
     })
 }

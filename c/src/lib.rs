@@ -8,7 +8,8 @@
 //! | [`status`] | what calls answer, and the last error of a thread |
 //! | [`handle`] | handles, and the tables that tell good ones from bad ones |
 //! | [`foreign`] | the boundary: pointers, and what else C's word is taken for. The only unsafe code |
-//! | [`backend`], [`layout`], [`memory`], [`geometry`], [`span`], [`import`], [`plan`], [`rows`], [`reservations`], [`launcher`] | the functions, by subject |
+//! | [`backend`], [`layout`], [`memory`], [`geometry`], [`span`], [`import`], [`plan`], [`rows`], [`reservations`], [`launcher`], [`lifecycle`], [`runner`] | the functions, by subject |
+//! | [`erased`], [`held`] | launchers of any backend and type of plan, with their registry |
 //!
 //! Other modules carry `#[unsafe(no_mangle)]`, which the lint counts as unsafe code; a test sees to it that they have nothing else.
 #![allow(
@@ -21,14 +22,17 @@ pub mod erased;
 pub mod foreign;
 pub mod geometry;
 pub mod handle;
+pub mod held;
 pub mod import;
 pub mod keys;
 pub mod launcher;
 pub mod layout;
+pub mod lifecycle;
 pub mod memory;
 pub mod plan;
 pub mod reservations;
 pub mod rows;
+pub mod runner;
 pub mod span;
 pub mod status;
 

@@ -154,7 +154,7 @@ pub extern "C" fn pagelift_registry_adopt(
     registry: Registry,
     backend: Backend,
     memory: u32,
-    start: *mut c_void,
+    start: Out<c_void>,
     bytes: usize,
     region: Out<RegionId>,
 ) -> Status {
@@ -173,11 +173,11 @@ pub extern "C" fn pagelift_registry_adopt(
     })
 }
 
-fn check_start(start: *mut c_void, bytes: usize) -> Outcome {
+fn check_start(start: Out<c_void>, bytes: usize) -> Outcome {
     if start.is_null() {
         return Err(Failure::new(Status::NullPointer, "`start` is null"));
     }
-    let end = start.addr().checked_add(bytes).filter(|_| bytes > 0 && isize::try_from(bytes).is_ok());
+    let end = start.end(bytes).filter(|_| bytes > 0);
     end.map(drop).ok_or_else(|| bad_value("bytes", bytes, "at least 1, and an end inside of memory"))
 }
 
@@ -241,7 +241,7 @@ pub extern "C" fn pagelift_registry_adopt_pool(
     registry: Registry,
     backend: Backend,
     spec: In<HostPoolSpec>,
-    start: *mut c_void,
+    start: Out<c_void>,
     regions: Out<RegionId>,
     regions_room: usize,
     regions_count: Out<usize>,

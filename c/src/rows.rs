@@ -25,7 +25,8 @@ pub struct RowCapacity {
 }
 
 impl RowCapacity {
-    fn read(capacity: In<Self>) -> Outcome<plan::RowCapacity> {
+    /// What C asks for; the usual room where it passes null.
+    pub fn read(capacity: In<Self>) -> Outcome<plan::RowCapacity> {
         let capacity = capacity.sized_or_null("capacity")?;
         Ok(capacity.map_or_else(plan::RowCapacity::default, |Self { jobs, changes, .. }| plan::RowCapacity {
             jobs,
@@ -66,7 +67,8 @@ pub struct RowBinding {
 }
 
 impl RowBinding {
-    fn read(binding: In<Self>, what: &str) -> Outcome<plan::RowBinding> {
+    /// As Rust has it.
+    pub fn read(binding: In<Self>, what: &str) -> Outcome<plan::RowBinding> {
         let own = binding.sized(what)?;
         let width = match own.width {
             4 => SlotWidth::I32,

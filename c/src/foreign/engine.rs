@@ -11,56 +11,58 @@ use pagelift::error::MemoryError;
 use pagelift::geometry::Memory;
 use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
+use pagelift::runner::Runner;
 
+use super::Out;
 use crate::backend::{Engine, on};
 
 /// Takes memory in, where it lies, for `pagelift_registry_adopt`.
-pub fn adopt(engine: &Engine, place: Memory, start: *mut c_void, bytes: usize) -> Result<Buffer, Error> {
+pub fn adopt(engine: &Engine, place: Memory, start: Out<c_void>, bytes: usize) -> Result<Buffer, Error> {
     match (engine, place) {
         (Engine::Cpu(_), _) => {
             // SAFETY: (1, 2) are asked for by 1 and 2 of `pagelift_registry_adopt`.
-            unsafe { Buffer::adopt(start.cast(), bytes) }.ok_or_else(|| MemoryError::Null.into())
+            unsafe { Buffer::adopt(start.raw().cast(), bytes) }.ok_or_else(|| MemoryError::Null.into())
         }
         (Engine::Cuda(gpu), Memory::Host) => {
             // SAFETY: (1, 2) are asked for by 1 to 3 of `pagelift_registry_adopt`.
-            unsafe { gpu.register(start.cast(), bytes) }
+            unsafe { gpu.register(start.raw().cast(), bytes) }
         }
         (Engine::Cuda(gpu), Memory::Device) => {
             // SAFETY: (1, 2) are asked for by 1, 2 and 4 of `pagelift_registry_adopt`.
-            Ok(unsafe { gpu.adopt(start.expose_provenance() as u64, bytes) })
+            Ok(unsafe { gpu.adopt(start.raw().expose_provenance() as u64, bytes) })
         }
     }
 }
 
 /// Registers memory as a host pool, chunk by chunk, for `pagelift_registry_adopt_pool`.
-pub fn adopt_pool(engine: &Engine, spec: &HostPoolSpec, start: *mut c_void) -> Result<HostPool, Error> {
+pub fn adopt_pool(engine: &Engine, spec: &HostPoolSpec, start: Out<c_void>) -> Result<HostPool, Error> {
     // SAFETY: (1, 2, 3) are asked for by 1 and 2 of `pagelift_registry_adopt_pool`.
-    unsafe { on!(engine, backend => HostPool::register(backend, spec, start.cast(), |_| ())) }
+    unsafe { on!(engine, backend => HostPool::register(backend, spec, start.raw().cast(), |_| ())) }
 }
 
 /// Backends whose streams C may name.
 pub trait Streams: Backend {
     /// The stream of that handle; `None` where the backend has no streams.
-    fn stream_of(&self, handle: *mut c_void) -> Result<Option<Self::Stream>, Error>;
+    fn stream_of(&self, handle: Out<c_void>) -> Result<Option<Self::Stream>, Error>;
 }
 
 impl Streams for Arc<Cpu> {
-    fn stream_of(&self, _handle: *mut c_void) -> Result<Option<()>, Error> {
+    fn stream_of(&self, _handle: Out<c_void>) -> Result<Option<()>, Error> {
         Ok(None)
     }
 }
 
 impl Streams for Arc<Cuda> {
-    fn stream_of(&self, handle: *mut c_void) -> Result<Option<Self::Stream>, Error> {
+    fn stream_of(&self, handle: Out<c_void>) -> Result<Option<Self::Stream>, Error> {
         // SAFETY: (1, 2) are asked for by 1 and 2 of `pagelift_launcher_set_stream`.
-        Ok(Some(unsafe { self.adopt_stream(handle.addr() as u64) }?))
+        Ok(Some(unsafe { self.adopt_stream(handle.raw().addr() as u64) }?))
     }
 }
 
 /// The stream of a handle, or the backend's own; `None` where the backend has no streams.
 pub fn stream_or_own<B: Streams>(
     backend: &B,
-    handle: Option<*mut c_void>,
+    handle: Option<Out<c_void>>,
 ) -> Result<Option<B::Stream>, Error> {
     match handle {
         Some(handle) => backend.stream_of(handle),
@@ -76,4 +78,16 @@ pub fn record<B: Backend, P: Launchable>(
     // SAFETY: (1) the launcher lives until it is freed, which 1 of `pagelift_launcher_record` asks to do after the last replay; while it
     // lives its registry cannot be freed, nor anything be released there. (2, 3) are asked for by 2 and 3 there.
     unsafe { launcher.record(memory) }
+}
+
+/// Records what a runner launches before a forward, for `pagelift_runner_record_before_forward`.
+pub fn record_before_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+    // SAFETY: as for `record`.
+    unsafe { runner.record_before_forward(memory) }
+}
+
+/// Records what a runner launches after a forward, for `pagelift_runner_record_after_forward`.
+pub fn record_after_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+    // SAFETY: as for `record`.
+    unsafe { runner.record_after_forward(memory) }
 }

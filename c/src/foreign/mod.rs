@@ -6,5 +6,7 @@
 mod engine;
 mod pointer;
 
-pub use engine::{Streams, adopt, adopt_pool, record, stream_or_own};
-pub use pointer::{In, Out, Plain, Ready, Text, TextOut, Versioned};
+pub use engine::{
+    Streams, adopt, adopt_pool, record, record_after_forward, record_before_forward, stream_or_own,
+};
+pub use pointer::{In, Out, Plain, Ready, Replay, Text, TextOut, Versioned};

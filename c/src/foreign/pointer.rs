@@ -7,7 +7,7 @@
 //!    to and with the 0 at its end.
 //! 2. Until the call returns, no other thread writes what it points to; of `Out`, nor reads it.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::MaybeUninit;
 
 use crate::status::{Failure, Outcome, Status, bad_value};
@@ -39,6 +39,11 @@ pub struct In<T>(*const T);
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Out<T>(*mut T);
+
+/// A function of the caller's that replays a graph, given what it has asked for: 0 means that it has done so.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub struct Replay(Option<unsafe extern "C" fn(user: *mut c_void) -> i32>);
 
 /// Text that ends with a 0, or null.
 #[repr(transparent)]
@@ -205,6 +210,40 @@ impl<T: Versioned> Ready<T> {
     }
 }
 
+impl<T> Clone for Out<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Out<T> {}
+
+impl Out<c_void> {
+    /// The address of something that only the engine and its driver know the type of.
+    pub(super) fn raw(self) -> *mut c_void {
+        self.0
+    }
+
+    /// Whether it is null.
+    pub fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// The end of `bytes` bytes there, where memory has one.
+    pub fn end(self, bytes: usize) -> Option<usize> {
+        self.0.addr().checked_add(bytes).filter(|_| isize::try_from(bytes).is_ok())
+    }
+}
+
+impl Replay {
+    /// Calls it.
+    pub fn call(self, user: Out<c_void>) -> Outcome<i32> {
+        let function = self.0.ok_or_else(|| null("replay"))?;
+        // SAFETY: both come from C, where 1 of `pagelift_runner_replay` asks that the one may be called with the other.
+        Ok(unsafe { function(user.0) })
+    }
+}
+
 impl Text {
     /// The text.
     pub fn read(self, what: &str) -> Outcome<String> {
@@ -231,6 +270,19 @@ impl TextOut {
         let needed = needed.ready_or_null("needed")?;
         let buffer = if room == 0 { None } else { Some(buffer.ready("buffer")?) };
         Ok(Self { buffer, room, needed })
+    }
+
+    /// Puts all of the text there, or nothing: text that was cut would be of no use.
+    pub fn put_whole(self, text: &str) -> Outcome {
+        let needed = text.len().saturating_add(1);
+        if self.room >= needed {
+            return self.put(text);
+        }
+        let said = format!("the text takes {needed} bytes, and `buffer` has room for {}", self.room);
+        if let Some(at) = self.needed {
+            at.put(needed);
+        }
+        Err(Failure::new(Status::Capacity, said))
     }
 
     /// Puts the text there, cut where there is no room for more, with a 0 at its end.
@@ -317,6 +369,7 @@ plain! {
     crate::layout::Segment,
     crate::layout::StatePart,
     crate::import::ImportGroup,
+    crate::runner::GroupFrames,
     crate::span::PromptSpan,
     crate::plan::LiftProgress,
 }
@@ -354,4 +407,6 @@ versioned! {
     crate::rows::RowBinding => "pagelift_row_binding",
     crate::launcher::LauncherOptions => "pagelift_launcher_options",
     crate::launcher::Counters => "pagelift_counters",
+    crate::lifecycle::LifecycleOptions => "pagelift_lifecycle_options",
+    crate::runner::RunnerOptions => "pagelift_runner_options",
 }
