@@ -7,6 +7,7 @@
 //! | `restore` | the main job: plan, land, lift, mirror, seal, verify |
 //! | `plan`, `picture` | what would an import do, and what does that look like? |
 //! | `gather` | are blocks and rows gathered as an independent loop does it? |
+//! | `handoff` | the main job between two processes, over NIXL |
 //! | `digest` | do both sides hold the same rows? |
 //! | `bench` | how fast are the kernels, beside what one would do without them? |
 //! | `calibrate` | how few multiprocessors are as good as more? |
@@ -17,7 +18,9 @@
 //! | `shell` | what do a shell's completion and a manual page say? |
 //! | `args`, `progress`, `say`, `text` | how does a person or a program talk to it? |
 //! | [`rehearse`](mod@rehearse) | what becomes of any manifest's text? |
-#![forbid(unsafe_code)]
+// Pools are registered with NIXL by address; without that there is nothing unsafe here.
+#![cfg_attr(not(feature = "nixl"), forbid(unsafe_code))]
+#![cfg_attr(feature = "nixl", deny(unsafe_code))]
 
 mod args;
 mod bench;
@@ -26,6 +29,7 @@ mod digest;
 mod doctor;
 mod file;
 mod gather;
+mod handoff;
 mod layouts;
 mod manifest;
 mod picture;
@@ -52,6 +56,8 @@ pub fn main() -> ExitCode {
     let args = Args::parse();
     let done = match &args.command {
         Command::Restore(command) => restore::command(command),
+        Command::Prefill(command) => handoff::prefill(command),
+        Command::Decode(command) => handoff::decode(command),
         Command::Digest(command) => digest::command(command),
         Command::Gather(command) => gather::command(command),
         Command::Bench(command) => bench::command(command),

@@ -28,6 +28,23 @@ impl Setup {
     }
 }
 
+/// Opens a backend, on this GPU where it is one, and says why that one.
+#[cfg(feature = "nixl")]
+pub fn opened(backend: args::Backend, gpu: u32) -> Result<(Engine, String), pagelift::Error> {
+    use pagelift::backends::{Choice, Cuda};
+    let opened = match Choice::from(backend) {
+        // The best one is GPU 0, if there is one.
+        Choice::Cuda | Choice::Auto if gpu > 0 => {
+            let cuda = Cuda::open(gpu)?;
+            let reason = format!("GPU {gpu} is an {}", cuda.device());
+            Opened { engine: Engine::Cuda(cuda), reason }
+        }
+        choice => open(choice)?,
+    };
+    let Opened { engine, reason } = calibrate::apply(opened);
+    Ok((engine, reason))
+}
+
 /// Refuses a manifest that this machine has no memory for, before the system kills the process.
 pub fn check_memory(footprint: Footprint) -> Result<(), RestoreError> {
     let needed = needed_memory(footprint);

@@ -40,8 +40,10 @@ fn numbers_out_of_range_say_what_was_found_and_expected() {
     assert_eq!(last["seed"], 9_007_199_254_740_991_u64);
 }
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "restore",
+    "prefill",
+    "decode",
     "plan",
     "digest",
     "gather",

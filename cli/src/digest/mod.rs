@@ -24,7 +24,7 @@ use crate::restore::{self, Options, RestoreError, World};
 use crate::say::{self, number, say};
 use crate::setup::Setup;
 use crate::{Failure, args, exit};
-use keys::Keys;
+pub use keys::Keys;
 
 /// Why a run ended early.
 #[derive(Debug, Error)]

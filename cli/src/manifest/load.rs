@@ -118,6 +118,17 @@ impl Draft {
         self.manifest.footprint()
     }
 
+    /// The same import, of which only whole blocks of so many tokens are handed over; the engine computes the rest.
+    #[cfg(feature = "nixl")]
+    #[must_use]
+    pub fn rounded_down(mut self, block_tokens: impl Fn(&Manifest) -> u64) -> Self {
+        let block = block_tokens(&self.manifest).max(1);
+        let span = &mut self.manifest.span;
+        let rounded = span.resume_at - span.resume_at % block;
+        (span.imported_tokens, span.resume_at) = (rounded, rounded);
+        self
+    }
+
     /// Gives every group its block ids. In what it returns, a group has exactly the blocks that its import needs:
     ///
     /// | group | host blocks | device pages |

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pagelift::geometry::{Geometry, Region};
 use pagelift::id::{HostBlockId, PageId};
-use pagelift::import::{Import, ImportGroup};
+use pagelift::import::{Import, ImportGroup, Policy};
 use pagelift::plan::{PlanCapacity, RestorePlan, TailRows};
 
 use crate::manifest::{Group, Manifest, Memory};
@@ -73,6 +73,6 @@ pub fn lift(
         list_entries: small(sum(&|group| page_parts(group).saturating_mul(group.device_pages().len()))),
     };
     let mut plan = RestorePlan::new(geometry, capacity)?;
-    plan.lift(&Import { span: span_of(manifest)?, groups: &groups }, mode)?;
+    plan.lift(&Import { span: span_of(manifest, Policy::LiftTail)?, groups: &groups }, mode)?;
     Ok(plan)
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pagelift::geometry::{Geometry, Memory};
 use pagelift::id::Ticket;
+use pagelift::import::Policy;
 use pagelift::layout::Segment;
 use pagelift::plan::{JobSummary, Plan as _, Staging, TailRows};
 use serde::Serialize;
@@ -94,7 +95,7 @@ impl Explanation {
     /// Explains a plan.
     pub fn of(planned: &Planned<'_>, mode: TailRows) -> Result<Self, RestoreError> {
         let Planned { manifest, keys, plan } = planned;
-        let span = restore::span_of(manifest)?;
+        let span = restore::span_of(manifest, Policy::LiftTail)?;
         let summary = plan.summary();
         let groups = keys.iter().zip(manifest.groups()).filter_map(|(key, group)| {
             let mut explained = Explained::of(plan.geometry(), *key, group)?;

@@ -138,6 +138,29 @@ impl<'m> Model<'m> {
         producer.land(group, side(group, memory)?, (first, blocks), put)
     }
 
+    /// The producer's blocks of the request have arrived, from that of a position on, without this model's doing: the first
+    /// `covered` rows of the request are the producer's, and those after them are zeros.
+    ///
+    /// # Errors
+    ///
+    /// If a destination is not the group's to use.
+    #[cfg(feature = "nixl")]
+    pub fn arrive(
+        &mut self,
+        group: &Group,
+        (memory, first, blocks): (Memory, u64, &[u32]),
+        covered: u64,
+    ) -> Result<(), ReferenceError> {
+        for (position, block) in (first..).zip(blocks) {
+            let rows = self.rows(group, memory, *block)?;
+            let first = u64::saturating_mul(position, rows.len() as u64);
+            rows.iter_mut().zip(first..).for_each(|(slot, row)| {
+                *slot = if row < covered { Row::Produced { row } } else { Row::Zero };
+            });
+        }
+        Ok(())
+    }
+
     /// A row of a host block is lifted into a row of a page of the GPU.
     ///
     /// # Errors

@@ -13,10 +13,9 @@ use std::ops::Range;
 
 use pagelift::backends::Backend;
 use pagelift::error::LifecycleError;
-use pagelift::import::Policy;
 use pagelift::lifecycle::{
-    Admission, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Order, Outcome, Ranks, Read,
-    RequestId, Stage,
+    Admission, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Order, Outcome, Ranks, RequestId,
+    Stage,
 };
 use pagelift::quantity::{Bytes, Tokens};
 use pagelift::runner::Runner;
@@ -27,12 +26,13 @@ use super::frames::{Frames, Places};
 use super::log::Log;
 use super::rank::{self, Launched, Lifted, RANK};
 use super::step::StepArrays;
+use super::transfer::{Import, Landed, Transfer};
 use super::wire::Wire;
 use super::world::World;
-use super::{Options, RestoreError, land};
+use super::{Options, RestoreError};
 use crate::manifest::{Memory, mix};
 use crate::progress::Progress;
-use crate::reference::{Model, Producer};
+use crate::reference::Model;
 
 /// The engine, and what it plays on.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Engine<'w, 'm, B: Backend> {
     pub world: &'w mut World<'m>,
     pub model: &'w mut Model<'m>,
     backend: &'w B,
-    producer: Producer<'m>,
+    transfer: &'w mut dyn Transfer<'m>,
     options: Options<'w>,
     progress: Progress,
     pub lifecycle: Lifecycle,
@@ -54,6 +54,8 @@ pub struct Engine<'w, 'm, B: Backend> {
     /// Positions that are to be read.
     reads: Option<Range<u32>>,
     outcome: Option<Outcome>,
+    /// Why the import failed, if it did.
+    failed: Option<String>,
     /// Blocks that have names.
     named: u64,
     /// What was ordered, and is not launched.
@@ -70,6 +72,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         world: &'w mut World<'m>,
         model: &'w mut Model<'m>,
         backend: &'w B,
+        transfer: &'w mut dyn Transfer<'m>,
         frames: Frames<'m>,
         options: Options<'w>,
         progress: Progress,
@@ -93,7 +96,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         let arrays = StepArrays::new(&mut world.memory, backend, manifest.groups().len(), step)?;
         Ok(Self {
             runner: rank::runner(world, backend, (&frames, &arrays), options.mode)?,
-            producer: Producer::new(manifest, options.seed),
+            transfer,
             log: Log::create(options.log, &lifecycle)?,
             wire: Wire::new(options.inject, mix(options.seed ^ WIRE)),
             world,
@@ -107,6 +110,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
             request: None,
             reads: None,
             outcome: None,
+            failed: None,
             named: 0,
             ordered: Vec::new(),
             lifted: Lifted::default(),
@@ -160,12 +164,13 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         self.outcome = None;
         self.tell(Event::Admit(Admission {
             prompt: Tokens::new(prompt),
-            policy: Policy::LiftTail,
+            policy: self.options.policy,
             producer: true,
             hashes: hashes.into(),
         }))?;
-        if let Some(request) = self.request.filter(|_| self.reads.is_some()) {
-            self.tell(Event::Posted { request, ranks: Ranks::first(1), each: 1 })?;
+        if let Some(import) = self.reads.clone().and_then(|reads| import!(self, reads)) {
+            let posted = self.transfer.begin(import)?;
+            self.tell(posted)?;
         }
         Ok(())
     }
@@ -182,11 +187,18 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
 
     /// The blocks that were asked for land, and the transport says so.
     pub fn land(&mut self) -> Result<(), RestoreError> {
-        let (Some(reads), Some(request)) = (self.reads.take(), self.request) else { return Ok(()) };
-        let places = self.places();
-        land::land(self.world, self.model, self.producer, (&self.frames, &places, reads), self.progress)?;
-        self.wire.send(Event::Read { request, rank: RANK, part: 0, read: Read::Landed });
+        let Some(import) = self.reads.take().and_then(|reads| import!(self, reads)) else { return Ok(()) };
+        let Landed { event, failed } = self.transfer.land(import)?;
+        self.failed = failed;
+        if let Some(event) = event {
+            self.wire.send(event);
+        }
         Ok(())
+    }
+
+    /// Why the import failed, if it did.
+    pub const fn failed(&self) -> Option<&String> {
+        self.failed.as_ref()
     }
 
     /// Takes what has arrived, and goes on with steps that compute nothing until the request is at a stage.
@@ -261,9 +273,12 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
     fn apply(&mut self, event: &Event<'_>) -> Result<Option<LifecycleError>, RestoreError> {
         let refused = self.lifecycle.apply(event).err();
         self.log.write(event, self.lifecycle.effects(), refused.as_ref())?;
-        for effect in self.lifecycle.effects().to_vec() {
+        let (effects, mut notify) = (self.lifecycle.effects().to_vec(), false);
+        for effect in effects {
             match effect {
                 Effect::Admitted { request, .. } => self.request = Some(request),
+                // Of what was read, the transport has told the producer.
+                Effect::Notify { .. } => notify = matches!(event, Event::Admit(_)),
                 Effect::Read { first, end, .. } => self.reads = Some(first..end),
                 Effect::Sealed { position, block, .. } => {
                     let resume_at = self.world.manifest.span().resume_at;
@@ -286,6 +301,9 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
                 _ => {}
             }
             self.runner.hear(order)?;
+        }
+        if let Some(import) = Some(0..0).filter(|_| notify).and_then(|none| import!(self, none)) {
+            self.transfer.notify(import)?;
         }
         Ok(refused)
     }
@@ -362,6 +380,24 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         self.log.finish()
     }
 }
+
+/// The import of an engine's request, if it has one.
+macro_rules! import {
+    ($engine:ident, $reads:expr) => {
+        $engine.request.and_then(|request| {
+            Some(Import {
+                view: $engine.lifecycle.request(request)?,
+                world: &mut *$engine.world,
+                model: &mut *$engine.model,
+                frames: &$engine.frames,
+                request,
+                reads: $reads,
+                progress: $engine.progress,
+            })
+        })
+    };
+}
+use import;
 
 /// What of the seed decides how the wire behaves.
 const WIRE: u64 = 0x77_69_72_65;

@@ -102,6 +102,16 @@ pub enum RestoreError {
         /// What is wrong.
         what: String,
     },
+    /// The blocks did not arrive. Nothing of them was shown to others, and nothing is held.
+    #[error("the import has failed, and nothing of it is held or published: {why}")]
+    NotImported {
+        /// Why.
+        why: String,
+    },
+    /// What was read is not what the producer has exported, or could not be.
+    #[cfg(feature = "nixl")]
+    #[error(transparent)]
+    Transfer(Box<dyn std::error::Error + Send + Sync>),
     /// The log cannot be written.
     #[error("{file}: the log cannot be written: {cause}")]
     Log {

@@ -119,6 +119,12 @@ impl<'m> Frames<'m> {
         all.filter_map(|(frame, key)| frame.of_rank(*key, self.blocks)).collect()
     }
 
+    /// The same of every group, for what is imported into them.
+    #[cfg(feature = "nixl")]
+    pub fn of_import(&self, keys: &[AnyKey]) -> Vec<GroupFrames> {
+        self.groups.iter().zip(keys).map(|(frame, key)| frame.numbers(*key, self.blocks)).collect()
+    }
+
     /// Room for what a step's plans have in them.
     pub fn room(&self) -> (PlanCapacity, RowCapacity) {
         let small = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
@@ -215,6 +221,12 @@ impl Frame<'_> {
         if self.group.lift == Lift::None && !self.group.mirror {
             return None;
         }
+        let frames = self.numbers(key, numbers);
+        Some(if self.group.mirror { frames } else { GroupFrames::ReadOnly(Box::new(frames)) })
+    }
+
+    /// What the lifecycle's numbers stand for, of whichever use that is.
+    fn numbers(&self, key: AnyKey, numbers: u32) -> GroupFrames {
         let blocks: Vec<_> = self.blocks.iter().copied().map(HostBlockId::new).collect();
         let (first, pages) = match &self.pages {
             Pages::Dealt(pages) => (0, pages),
@@ -222,7 +234,7 @@ impl Frame<'_> {
         };
         let before = std::iter::repeat_n(GroupFrames::NONE, first);
         let pages: Vec<_> = before.chain(pages.iter().copied()).map(PageId::new).collect();
-        let frames = match (key, &self.pages) {
+        match (key, &self.pages) {
             (AnyKey::Paged(group), Pages::Dealt(_)) => GroupFrames::Paged { group, blocks, pages },
             (AnyKey::Paged(group), Pages::Own(..)) => {
                 let each = u32::try_from(pages.len()).unwrap_or(u32::MAX);
@@ -233,8 +245,7 @@ impl Frame<'_> {
                 let blocks = blocks.first().map(|block| vec![*block; numbers as usize]).unwrap_or_default();
                 GroupFrames::State { group, blocks, pages }
             }
-        };
-        Some(if self.group.mirror { frames } else { GroupFrames::ReadOnly(Box::new(frames)) })
+        }
     }
 }
 
@@ -267,10 +278,7 @@ impl Demand {
             Some(before_last) => resume_at.saturating_add(before_last).saturating_add(drafts),
             None => resume_at,
         };
-        let sides = manifest.groups().iter().filter(|group| has_tokens(group));
-        let sides = sides.flat_map(|group| group.host.iter().chain(&group.device));
-        let largest = sides.map(|side| side.page_tokens).max().unwrap_or(0);
-        let block = u64::from(largest.max(manifest.span().block_tokens));
+        let block = block_tokens(manifest);
         Self { block, resume_at, last, drafts, resumed }
     }
 
@@ -365,6 +373,14 @@ impl Demand {
         let writable = self.resume_at / u64::from(device.page_tokens);
         writable.saturating_add(1).saturating_sub(group.device_pages().len() as u64)
     }
+}
+
+/// Tokens of the lifecycle's blocks: of the largest block or page of all groups.
+pub fn block_tokens(manifest: &Manifest) -> u64 {
+    let sides = manifest.groups().iter().filter(|group| has_tokens(group));
+    let sides = sides.flat_map(|group| group.host.iter().chain(&group.device));
+    let largest = sides.map(|side| side.page_tokens).max().unwrap_or(0);
+    largest.max(manifest.span().block_tokens).into()
 }
 
 /// How many tokens all pools have room for.

@@ -10,6 +10,7 @@
 //! | `frames` | which blocks and pages the lifecycle's numbers stand for |
 //! | `engine` | the scheduler: events in, effects out |
 //! | `rank` | the one rank, and what it launches |
+//! | `transfer` | what brings the producer's blocks: the seam to `pagelift decode` |
 //! | `land`, `forward`, `step` | what is played: the transfer, and the forward of a step with its arrays |
 //! | `follow` | what launches must have copied |
 //! | `script` | what happens to the request |
@@ -34,6 +35,7 @@ mod report;
 mod script;
 mod span;
 mod step;
+mod transfer;
 mod wire;
 mod world;
 
@@ -44,21 +46,28 @@ use std::path::Path;
 use std::time::Instant;
 
 use pagelift::backends::{Backend, Engine as Opened};
+use pagelift::import::Policy;
 use pagelift::launcher::TicketState;
 use pagelift::lifecycle::Stage;
 use pagelift::plan::TailRows;
 
 use crate::manifest::Manifest;
 use crate::progress::Progress;
-use crate::reference::Model;
+use crate::reference::{Model, Producer};
 use crate::setup::Setup;
 use crate::{Failure, args, say};
 use engine::Engine;
 pub use error::RestoreError;
 pub use fault::Fault;
-use frames::Frames;
+pub use frames::Frames;
+#[cfg(feature = "nixl")]
+pub use frames::block_tokens;
 pub use report::{Report, mode_name};
 pub use span::{Imported, span_of};
+use transfer::Played;
+pub use transfer::Transfer;
+#[cfg(feature = "nixl")]
+pub use transfer::{Import, Landed};
 pub use world::{AnyKey, World, describe};
 
 /// What a run is asked for, besides the manifest.
@@ -66,7 +75,9 @@ pub use world::{AnyKey, World, describe};
 pub struct Options<'a> {
     /// Which rows of the writable page are lifted.
     pub mode: TailRows,
-    /// Tokens to generate.
+    /// What becomes of the partly filled last block.
+    pub policy: Policy,
+    /// Tokens to compute after the restore.
     pub generate: u32,
     /// What the random bytes follow from.
     pub seed: u64,
@@ -84,6 +95,7 @@ pub fn command(args: &args::Restore) -> Result<(), Failure> {
         seed: args.seed,
         inject: args.inject,
         log: args.log.as_deref(),
+        ..Options::default()
     };
     let Setup { manifest, engine, backend_reason } = Setup::new(&args.manifest, args.backend)?;
     let progress = Progress::new(args.json);
@@ -107,10 +119,25 @@ pub fn run<B: Backend>(
     let mut world = World::new(manifest, &backend, progress)?;
     let mut model = Model::new(manifest, options.seed);
     world.fill(&model, progress)?;
-    let mut engine = Engine::new(&mut world, &mut model, &backend, frames, options, progress)?;
-    let played = script::play(&mut engine, options, progress)?;
-    let report = Report::new(&engine, &played, options)?;
+    let mut transfer = Played(Producer::new(manifest, options.seed));
+    let report = play(&mut world, &mut model, &backend, &mut transfer, frames, options, progress)?;
     Ok(Report { seconds: started.elapsed().as_secs_f64(), backend: backend.name(), ..report })
+}
+
+/// The main job in pools that are filled: an import comes by a transfer, is lifted, decoded from, and ended. What ran it, and how
+/// long, the report does not say.
+pub fn play<'m, B: Backend>(
+    world: &mut World<'m>,
+    model: &mut Model<'m>,
+    backend: &B,
+    transfer: &mut dyn Transfer<'m>,
+    frames: Frames<'m>,
+    options: Options<'_>,
+    progress: Progress,
+) -> Result<Report, RestoreError> {
+    let mut engine = Engine::new(world, model, backend, transfer, frames, options, progress)?;
+    let played = script::play(&mut engine, options, progress)?;
+    Report::new(&engine, &played, options)
 }
 
 /// Lands an import in pools that are filled, and lifts it; nothing of it is generated.
@@ -122,7 +149,8 @@ pub fn import<'m, B: Backend>(
     progress: Progress,
 ) -> Result<(), RestoreError> {
     let frames = Frames::new(world.manifest, 0, false)?;
-    let mut engine = Engine::new(world, model, backend, frames, options, progress)?;
+    let mut transfer = Played(Producer::new(world.manifest, options.seed));
+    let mut engine = Engine::new(world, model, backend, &mut transfer, frames, options, progress)?;
     engine.admit()?;
     engine.land()?;
     engine.until(Stage::Lifted, "lifted")

@@ -106,7 +106,7 @@ impl Report {
         let launches = [launched.lift_launches, launched.mirror_launches, launched.checkpoint_launches];
         Ok(Self {
             model: manifest.model().into(),
-            imported: Imported::of(manifest, span_of(manifest)?)?,
+            imported: Imported::of(manifest, span_of(manifest, options.policy)?)?,
             groups: manifest.groups().len(),
             layers: manifest.groups().iter().map(|group| u64::from(group.layers)).sum(),
             mode: mode_name(options.mode),

@@ -67,6 +67,7 @@ impl<B: Backend> Script<'_, '_, '_, '_, B> {
                 return self.strike(Moment::Reading);
             }
             self.engine.land()?;
+            self.check_import()?;
         }
         if moment == Some(Moment::Lifting) {
             self.engine.receive()?;
@@ -87,6 +88,15 @@ impl<B: Backend> Script<'_, '_, '_, '_, B> {
         self.engine.until(Stage::Ended, "over")?;
         self.ended_as(Outcome::Finished)?;
         Ok(Attempt::Finished)
+    }
+
+    /// Where the import has failed, sees to it that nothing of it is held or shown to others, and ends with the reason.
+    fn check_import(&mut self) -> Result<(), RestoreError> {
+        let Some(why) = self.engine.failed().cloned() else { return Ok(()) };
+        self.engine.until(Stage::Ended, "over")?;
+        self.ended_as(Outcome::Failed)?;
+        self.engine.close()?;
+        Err(RestoreError::NotImported { why })
     }
 
     /// Generates the tokens that were asked for.

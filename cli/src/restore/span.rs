@@ -1,6 +1,6 @@
 //! What the library's own arithmetic makes of a manifest's prompt.
 
-use pagelift::import::{PromptSpan, Recurrence};
+use pagelift::import::{Policy, PromptSpan, Recurrence};
 use pagelift::quantity::Tokens;
 use serde::Serialize;
 
@@ -9,10 +9,12 @@ use crate::manifest::Manifest;
 use crate::say::{count, number};
 
 /// Tokens of a manifest's import.
-pub fn span_of(manifest: &Manifest) -> Result<PromptSpan, RestoreError> {
+pub fn span_of(manifest: &Manifest, policy: Policy) -> Result<PromptSpan, RestoreError> {
     let recurrent = manifest.groups().iter().any(|group| group.shape.recurrent);
-    let span = PromptSpan::new(Tokens::new(manifest.span().prompt_tokens), recurrence(recurrent));
-    Ok(span.map_err(pagelift::Error::from)?)
+    let block_tokens = Tokens::new(super::frames::block_tokens(manifest));
+    let prompt = Tokens::new(manifest.span().prompt_tokens);
+    let decision = policy.decide(prompt, recurrence(recurrent), block_tokens, u32::MAX);
+    Ok(decision.map_err(pagelift::Error::from)?.span)
 }
 
 /// The library's word for it.

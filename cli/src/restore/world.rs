@@ -179,6 +179,12 @@ impl<'m> World<'m> {
         Ok(verified)
     }
 
+    /// The extents of all pools, each with the number of its pool.
+    #[cfg(feature = "nixl")]
+    pub fn extents(&self) -> impl Iterator<Item = (usize, RegionId)> {
+        self.extents.iter().enumerate().flat_map(|(pool, ids)| ids.iter().map(move |id| (pool, *id)))
+    }
+
     /// The region of one extent, for tests that spoil a byte.
     #[cfg(test)]
     pub fn extent(&self, pool: usize, extent: usize) -> RegionId {

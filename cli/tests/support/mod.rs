@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by panicking")]
 #![allow(dead_code, reason = "each test uses some of it")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -121,4 +122,34 @@ pub fn changed(name: &str, change: impl Fn(&mut Value)) -> (TempDir, String) {
     let mut manifest: Value = serde_json::from_slice(&std::fs::read(small(name)).unwrap()).unwrap();
     change(&mut manifest);
     file(&serde_json::to_vec(&manifest).unwrap())
+}
+
+/// The names in backquotes of a text.
+pub fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The fields that docs/json.md has, by heading: those of the first table, and of each later one.
+pub fn documented() -> BTreeMap<String, Vec<BTreeSet<String>>> {
+    let text = std::fs::read_to_string(manifests().join("../docs/json.md")).unwrap();
+    let mut sections = BTreeMap::new();
+    for section in text.split("\n## ").skip(1) {
+        let (heading, body) = section.split_once('\n').unwrap();
+        let mut tables: Vec<BTreeSet<String>> = Vec::new();
+        for line in body.lines() {
+            if line.starts_with("| field ") {
+                tables.push(BTreeSet::new());
+            } else if line.starts_with("| `") {
+                let column = line.split('|').nth(1).unwrap();
+                tables.last_mut().unwrap().extend(quoted(column));
+            }
+        }
+        sections.insert(heading.to_owned(), tables);
+    }
+    sections
+}
+
+/// The names of an object's fields.
+pub fn keys(object: &Value) -> BTreeSet<String> {
+    object.as_object().unwrap().keys().cloned().collect()
 }

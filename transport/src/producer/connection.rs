@@ -16,6 +16,8 @@ pub(super) struct Connection<W> {
     wire: W,
     /// Whether its offer has come, and is this side's.
     paired: bool,
+    /// Why it will be closed, once it knows what this side has.
+    refused: Option<ProducerError>,
     /// When something was last heard of it.
     heard: Moment,
     asked: VecDeque<Ask>,
@@ -27,8 +29,10 @@ pub(super) struct Connection<W> {
 pub(super) enum Step {
     /// Nothing more, for now.
     Nothing,
-    /// Its offer is this side's: it wants this side's.
-    Paired,
+    /// Its offer has come: it wants this side's, whether they fit or not, so that it can say in what they differ.
+    Offered {
+        fits: bool,
+    },
     Heartbeat {
         export: ExportId,
         sent: Duration,
@@ -42,7 +46,7 @@ const TURNS: u32 = 256;
 
 impl<W: Wire> Connection<W> {
     pub const fn new(number: u64, wire: W, now: Moment) -> Self {
-        Self { number, wire, paired: false, heard: now, asked: VecDeque::new(), turns: 0 }
+        Self { number, wire, paired: false, refused: None, heard: now, asked: VecDeque::new(), turns: 0 }
     }
 
     pub const fn number(&self) -> u64 {
@@ -64,6 +68,12 @@ impl<W: Wire> Connection<W> {
         ours: &Offer,
         options: &ProducerOptions,
     ) -> Result<Step, ProducerError> {
+        if self.refused.is_some() {
+            // What is left of this side's offer leaves; what comes means nothing any more.
+            self.wire.receive()?;
+            let told = self.wire.is_flushed() || now.since(self.heard) >= options.terms.lease;
+            return self.refused.take_if(|_| told).map_or(Ok(Step::Nothing), Err);
+        }
         loop {
             self.turns = self.turns.saturating_add(1);
             if self.turns > TURNS {
@@ -84,12 +94,9 @@ impl<W: Wire> Connection<W> {
             match message {
                 Message::Offer { offer, .. } if !self.paired => {
                     offer.check().map_err(ProducerError::Offer)?;
-                    ours.schema.compare(&offer.schema).map_err(|error| ProducerError::Pair(error.into()))?;
-                    if rank != offer.rank {
-                        return Err(PairError::Ranks { ours: rank, theirs: offer.rank }.into());
-                    }
-                    self.paired = true;
-                    return Ok(Step::Paired);
+                    self.refused = fits(ours, &offer).err().map(ProducerError::Pair);
+                    self.paired = self.refused.is_none();
+                    return Ok(Step::Offered { fits: self.paired });
                 }
                 Message::Ask { request, imported, sent } if self.paired => {
                     let (asked, most) = (self.asked.len(), options.most_asked);
@@ -123,5 +130,14 @@ impl<W: Wire> Connection<W> {
     /// The engine has no answer yet. The order stays.
     pub fn ask_again(&mut self, ask: Ask) {
         self.asked.push_back(ask);
+    }
+}
+
+/// Refuses an offer of another schema or rank.
+fn fits(ours: &Offer, theirs: &Offer) -> Result<(), PairError> {
+    ours.schema.compare(&theirs.schema)?;
+    match (ours.rank, theirs.rank) {
+        (ours, theirs) if ours != theirs => Err(PairError::Ranks { ours, theirs }),
+        _ => Ok(()),
     }
 }

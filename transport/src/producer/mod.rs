@@ -298,11 +298,13 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
         loop {
             match connection.step(now, &self.offer, &self.options)? {
                 Step::Nothing => break,
-                Step::Paired => {
+                Step::Offered { fits } => {
                     let metadata = self.transfer.metadata().map_err(ProducerError::transfer)?;
                     let offer = Box::new(Offer::clone(&self.offer));
                     connection.say(&Message::Offer { offer, metadata })?;
-                    self.events.push(ProducerEvent::Connected { connection: connection.number() });
+                    if fits {
+                        self.events.push(ProducerEvent::Connected { connection: connection.number() });
+                    }
                 }
                 Step::Heartbeat { export, sent } => {
                     let rank = self.offer.rank;

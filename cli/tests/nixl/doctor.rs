@@ -1,12 +1,9 @@
 //! `pagelift doctor` where NIXL is built in.
 
-#![allow(clippy::unwrap_used, reason = "a test says what it expects by panicking")]
-
-mod support;
-
 use serde_json::Value;
 
-use support::json;
+use crate::support;
+use crate::support::json;
 
 #[test]
 fn doctor_says_which_library_it_has_and_what_that_can_do() {

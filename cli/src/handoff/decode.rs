@@ -1,0 +1,147 @@
+//! `pagelift decode`: D is the engine of `restore`, and its blocks come from P.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use pagelift::backends::{Backend, Engine as Opened};
+use pagelift::import::Policy;
+use pagelift_transport::consumer::{Consumer, ConsumerOptions};
+use pagelift_transport::control::{Link, Secret, connect};
+use pagelift_transport::lease::Moment;
+use pagelift_transport::nixl::AgentOptions;
+use pagelift_transport::plan::{BlockTables, ReadLimits};
+
+use super::error::HandoffError;
+use super::facts::{self, Exchanged, RankOf};
+use super::mapped::{Landing, Mapped};
+use super::prefill::random;
+use super::reads::{Came, Reads};
+use super::report::DecodeReport;
+use super::secret::secret;
+use super::{agent, ranks};
+use crate::digest::Keys;
+use crate::manifest::{Draft, Manifest};
+use crate::progress::Progress;
+use crate::reference::Model;
+use crate::restore::{Frames, Options, RestoreError, World, block_tokens, play};
+use crate::setup::{check_memory, opened};
+use crate::{Failure, args, say};
+
+/// `pagelift decode`.
+pub fn command(args: &args::Decode) -> Result<(), Failure> {
+    if args.hand.tp > 1 && args.hand.rank.is_none() {
+        return Ok(ranks::decode(args)?);
+    }
+    let report = run(args)?;
+    if args.json { say::json(&report) } else { report.print() }
+}
+
+fn run(args: &args::Decode) -> Result<DecodeReport, HandoffError> {
+    let rank = RankOf { rank: args.hand.rank.unwrap_or(0), ranks: args.hand.tp };
+    let policy = Policy::from(args.policy);
+    let mut draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
+    if policy == Policy::RoundDown {
+        draft = draft.rounded_down(block_tokens);
+    }
+    check_memory(draft.footprint())?;
+    let manifest = draft.assign().map_err(RestoreError::from)?;
+    let exchanged = facts::landing(&manifest);
+    let (engine, reason) = opened(args.hand.backend, args.hand.gpu)?;
+    let job = Job { args, rank, policy, manifest: &manifest, exchanged: &exchanged };
+    let mut report = match engine {
+        Opened::Cpu(cpu) => job.run(&cpu),
+        Opened::Cuda(gpu) => job.run(&gpu),
+    }?;
+    report.restored.backend_reason = reason;
+    Ok(report)
+}
+
+/// All that one rank of D does.
+struct Job<'a> {
+    args: &'a args::Decode,
+    rank: RankOf,
+    policy: Policy,
+    manifest: &'a Manifest,
+    exchanged: &'a [Exchanged<'a>],
+}
+
+impl Job<'_> {
+    fn run<B: Backend>(&self, backend: &B) -> Result<DecodeReport, HandoffError> {
+        let (args, started) = (self.args, Instant::now());
+        let progress = Progress::new(args.json);
+        let address = ranks::of_list(&args.from, self.rank.rank)?;
+        let secret = secret(args.hand.secret_file.as_deref(), &[address.ip()])?;
+        let span = self.manifest.span();
+        // What P did not hand over is computed here: the last of it is the replay, with which generating begins.
+        let left = span.prompt_tokens.saturating_sub(span.resume_at).saturating_sub(1);
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        let options = Options {
+            mode: args.mode.into(),
+            policy: self.policy,
+            generate: args.generate.saturating_add(left),
+            seed: ranks::seed(args.hand.seed, self.rank.rank),
+            log: args.log.as_deref(),
+            ..Options::default()
+        };
+        let frames = Frames::new(self.manifest, options.generate, false)?;
+        let (mut world, (keys, digest_keys)) =
+            World::with(self.manifest, backend, progress, |builder, keys, _| {
+                let digests =
+                    keys.iter().map(|key| Keys::of(builder, *key)).collect::<Result<Vec<_>, _>>()?;
+                Ok((keys.to_vec(), digests))
+            })?;
+        let mut model = Model::new(self.manifest, options.seed);
+        world.fill(&model, progress)?;
+        let mapped = Mapped::of(&world);
+        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu.into()))?;
+        let name = format!("decode-{}-{:016x}", self.rank.rank, random()?);
+        let agent_options = AgentOptions { name: &name, plugin: &args.hand.plugin };
+        agent::with(&mut world, &offer, agent_options, |world, agent, library| {
+            let clock = Instant::now();
+            let wire = reach(address, &secret, Duration::from_secs(args.hand.timeout))?;
+            let patience = Duration::from_secs(args.hand.timeout);
+            let limits = ReadLimits { most_bytes: args.most_bytes.unwrap_or(u64::MAX) };
+            let consumer_options =
+                ConsumerOptions { limits, answer: patience, reads: patience, ..ConsumerOptions::default() };
+            let consumer = Consumer::new(agent, wire, offer.clone(), consumer_options, Moment::now(clock))?;
+            let mut reads = Reads {
+                consumer,
+                clock,
+                request: args.request,
+                keys: &keys,
+                digest_keys: &digest_keys,
+                mapped: &mapped,
+                exchanged: self.exchanged,
+                backend,
+                wanted: BlockTables::new(),
+                came: Came::default(),
+            };
+            reads.pair(&mut Landing { world, mapped: &mapped })?;
+            let paired = clock.elapsed().as_secs_f64();
+            let restored = play(world, &mut model, backend, &mut reads, frames, options, progress)?;
+            reads.close();
+            let mut report =
+                DecodeReport::new(self.rank, address, self.policy, reads.came, restored, library);
+            (report.pair_seconds, report.left_tokens) = (paired, left);
+            report.restored.generated_tokens = args.generate;
+            report.restored.seed = args.hand.seed;
+            report.restored.backend = backend.name();
+            report.restored.seconds = started.elapsed().as_secs_f64();
+            Ok(report)
+        })
+    }
+}
+
+/// Connects to P, which may begin later than D.
+fn reach(address: SocketAddr, secret: &Secret, patience: Duration) -> Result<Link<TcpStream>, HandoffError> {
+    let start = Instant::now();
+    loop {
+        match connect(address, secret, patience) {
+            Ok(wire) => return Ok(wire),
+            Err(error) if start.elapsed() >= patience => {
+                return Err(HandoffError::Late(format!("no producer is at {address}: {error}")));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}

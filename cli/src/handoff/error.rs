@@ -1,0 +1,87 @@
+//! Why a hand-off ends early.
+
+use pagelift_transport::error::{ConsumerError, ControlError, LeaseError, OfferError, ProducerError};
+use pagelift_transport::nixl::NixlError;
+use thiserror::Error;
+
+use crate::restore::RestoreError;
+use crate::{Failure, exit};
+
+/// Why a hand-off ended early.
+#[derive(Debug, Error)]
+pub enum HandoffError {
+    /// What `restore` says of it.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// NIXL is not there, or refuses.
+    #[error(transparent)]
+    Nixl(#[from] NixlError),
+    /// The offer cannot be made.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// The connection.
+    #[error(transparent)]
+    Control(#[from] ControlError),
+    /// P's end.
+    #[error(transparent)]
+    Producer(#[from] ProducerError),
+    /// D's end.
+    #[error(transparent)]
+    Consumer(#[from] ConsumerError),
+    /// Terms that cannot be.
+    #[error(transparent)]
+    Lease(#[from] LeaseError),
+    /// Options that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// P's arrangement is none: this program is wrong.
+    #[error("the producer's arrangement of this manifest is refused: {0}")]
+    Arrangement(String),
+    /// Nobody was there in time.
+    #[error("{0}")]
+    Late(String),
+    /// Exports that were not read to their end.
+    #[error("{failed} of {all} exports were not read: {why}")]
+    NotRead { failed: u64, all: u64, why: String },
+    /// Both sides have worked out a number for the rows of a block.
+    #[error(
+        "group `{group}`: the digest of the block at position {position} is {found:#018x} here, and the producer's is \
+         {expected:#018x}"
+    )]
+    DigestDiffers { group: String, position: u32, found: u64, expected: u64 },
+    /// P has sent no number for a block.
+    #[error("group `{group}`: the producer has sent no digest of the block at position {position}")]
+    NoDigest { group: String, position: u32 },
+    /// One of several processes.
+    #[error("rank {rank}: {why}")]
+    Rank { rank: u32, why: String },
+}
+
+impl From<pagelift::Error> for HandoffError {
+    fn from(error: pagelift::Error) -> Self {
+        Self::Restore(error.into())
+    }
+}
+
+impl From<HandoffError> for RestoreError {
+    fn from(error: HandoffError) -> Self {
+        match error {
+            HandoffError::Restore(error) => error,
+            other => Self::Transfer(Box::new(other)),
+        }
+    }
+}
+
+impl From<HandoffError> for Failure {
+    fn from(error: HandoffError) -> Self {
+        let code = match error {
+            HandoffError::Restore(error) => return error.into(),
+            HandoffError::Nixl(
+                NixlError::NoLibrary { .. } | NixlError::TooOld { .. } | NixlError::NoPlugin { .. },
+            ) => exit::UNABLE,
+            HandoffError::Usage(_) | HandoffError::Lease(_) => exit::USAGE,
+            _ => exit::FAILED,
+        };
+        Self { message: error.to_string(), code }
+    }
+}

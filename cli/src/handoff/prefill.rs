@@ -1,0 +1,289 @@
+//! `pagelift prefill`: P fills its pools, exports them, and ends when all exports are free.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pagelift::backends::{Backend, Engine as Opened};
+use pagelift::geometry::Memory;
+use pagelift::quantity::Tokens;
+use pagelift_transport::control::{Listen, Listener, nonce};
+use pagelift_transport::lease::{Moment, RankEnd};
+use pagelift_transport::nixl::AgentOptions;
+use pagelift_transport::plan::BlockTables;
+use pagelift_transport::producer::{Answer, Ask, Exporter, Freed, Producer, ProducerEvent, ProducerOptions};
+use pagelift_transport::transfer::Transfer;
+use pagelift_transport::wanted::state_position;
+
+use super::arrange::{self, Arranged};
+use super::digests::{Block, digests, rows_of};
+use super::error::HandoffError;
+use super::facts::{self, Exchanged, RankOf};
+use super::mapped::Mapped;
+use super::report::{ExportReport, PrefillReport, ended};
+use super::secret::secret;
+use super::{agent, ranks};
+use crate::digest::Keys;
+use crate::manifest::{Draft, Manifest};
+use crate::progress::Progress;
+use crate::reference::{Model, Piece, Producer as Content, row_place};
+use crate::restore::{World, block_tokens};
+use crate::setup::{check_memory, opened};
+use crate::{Failure, args, say};
+
+/// `pagelift prefill`.
+pub fn command(args: &args::Prefill) -> Result<(), Failure> {
+    if args.hand.tp > 1 && args.hand.rank.is_none() {
+        return Ok(ranks::prefill(args)?);
+    }
+    let report = run(args)?;
+    if args.json { say::json(&report) } else { report.print() }
+}
+
+fn run(args: &args::Prefill) -> Result<PrefillReport, HandoffError> {
+    let rank = RankOf { rank: args.hand.rank.unwrap_or(0), ranks: args.hand.tp };
+    let text = std::fs::read(&args.manifest).unwrap_or_default();
+    let asked = Draft::load(&args.manifest).map_err(crate::restore::RestoreError::from)?;
+    let asked = asked.assign().map_err(crate::restore::RestoreError::from)?;
+    let arrangement = args.arrangement.unwrap_or(args.hand.seed.wrapping_add(rank.rank.into()));
+    let arranged = Arranged::new(&asked, &text, &args.manifest, arrangement)?;
+    check_memory(arranged.draft.footprint())?;
+    let splits = arranged.splits().to_vec();
+    let manifest = arranged.draft.assign().map_err(crate::restore::RestoreError::from)?;
+    let exchanged = Arranged::exchanged(&splits, &manifest);
+    let blocks = block_tokens(&asked);
+    let (engine, reason) = opened(args.hand.backend, args.hand.gpu)?;
+    let job = Job { args, rank, manifest: &manifest, exchanged: &exchanged, block_tokens: blocks };
+    let mut report = match engine {
+        Opened::Cpu(cpu) => job.run(&cpu),
+        Opened::Cuda(gpu) => job.run(&gpu),
+    }?;
+    report.backend_reason = reason;
+    Ok(report)
+}
+
+/// All that one rank of P does.
+struct Job<'a> {
+    args: &'a args::Prefill,
+    rank: RankOf,
+    manifest: &'a Manifest,
+    exchanged: &'a [Exchanged<'a>],
+    block_tokens: u64,
+}
+
+impl Job<'_> {
+    fn run<B: Backend>(&self, backend: &B) -> Result<PrefillReport, HandoffError> {
+        let (args, started) = (self.args, Instant::now());
+        let progress = Progress::new(args.json);
+        let address = ranks::address(args.listen, self.rank.rank);
+        let secret = secret(args.hand.secret_file.as_deref(), &[address.ip()])?;
+        let (mut world, (keys, digest_keys)) =
+            World::with(self.manifest, backend, progress, |builder, keys, _| {
+                let digests =
+                    keys.iter().map(|key| Keys::of(builder, *key)).collect::<Result<Vec<_>, _>>()?;
+                Ok((keys.to_vec(), digests))
+            })?;
+        let seed = ranks::seed(args.hand.seed, self.rank.rank);
+        let mut model = Model::new(self.manifest, seed);
+        world.fill(&model, progress)?;
+        fill(&mut world, &mut model, Content::new(self.manifest, seed), progress)?;
+        let mapped = Mapped::of(&world);
+        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu.into()))?;
+        let name = format!("prefill-{}-{:016x}", self.rank.rank, random()?);
+        let options = AgentOptions { name: &name, plugin: &args.hand.plugin };
+        let regions = offer.regions.memory.len();
+        let mut report = agent::with(&mut world, &offer, options, |world, agent, library| {
+            let listener = Listener::bind(address, &secret)?;
+            let address = listener.address()?;
+            let options = ProducerOptions { terms: args.terms(), ..ProducerOptions::new(random()?) };
+            let producer = Producer::new(agent, listener, offer.clone(), options)?;
+            let (keys, spoils) = (digest_keys.as_slice(), args.inject.is_some());
+            let engine = Engine { job: self, world, keys, backend, exports: Vec::new(), asked: 0, spoils };
+            if let Some(ready) = &args.ready {
+                say_ready(ready, address)?;
+            }
+            if !args.json {
+                eprintln!("listening on {address}");
+            }
+            let exports = serve(producer, engine, args, progress)?;
+            Ok(PrefillReport::new(self.manifest, self.rank, address, exports, library))
+        })?;
+        // Nobody has written to what was exported.
+        report.bytes_verified = world.verify(&model, "verify", progress)?;
+        (report.regions, report.backend, report.seed) = (regions, backend.name(), args.hand.seed);
+        report.seconds = started.elapsed().as_secs_f64();
+        report.check()?;
+        Ok(report)
+    }
+}
+
+/// The prompt is computed: the reference's content comes to lie in P's blocks.
+fn fill<'m>(
+    world: &mut World<'m>,
+    model: &mut Model<'m>,
+    content: Content<'m>,
+    progress: Progress,
+) -> Result<(), HandoffError> {
+    let manifest = world.manifest;
+    let bar = progress.bytes("compute", manifest.handed_over());
+    for group in manifest.groups() {
+        let Some(side) = group.landing_side() else { continue };
+        let received = usize::try_from(group.received_blocks(side, manifest.span())).unwrap_or(usize::MAX);
+        let blocks = side.blocks.get(..received).unwrap_or(&side.blocks).to_vec();
+        model
+            .land(content, group, (side.pool.memory, 0, &blocks), |piece| {
+                bar.advance(piece.bytes.len() as u64);
+                world.put(piece).map_err(crate::restore::RestoreError::from)
+            })
+            .map_err(HandoffError::from)?;
+    }
+    Ok(())
+}
+
+/// Serves until as many exports are free as were asked for.
+fn serve<B: Backend>(
+    mut producer: Producer<impl Transfer, impl Listen, Vec<u64>>,
+    mut engine: Engine<'_, '_, '_, B>,
+    args: &args::Prefill,
+    progress: Progress,
+) -> Result<Vec<ExportReport>, HandoffError> {
+    let (start, patience) = (Instant::now(), Duration::from_secs(args.hand.timeout));
+    let bar = progress.steps("export", args.requests.into());
+    let mut said = 0;
+    while !producer.is_finished() {
+        for event in producer.poll(Moment::now(start), &mut engine)? {
+            if let ProducerEvent::Closed { why: Some(why), .. } = event {
+                eprintln!("pagelift: a connection was closed: {why}");
+            }
+        }
+        let freed = u32::try_from(engine.exports.len()).unwrap_or(u32::MAX);
+        bar.advance(freed.saturating_sub(said).into());
+        said = freed;
+        if freed >= args.requests {
+            producer.stop();
+        } else if start.elapsed() >= patience {
+            let (held, requests) = (producer.held(), args.requests);
+            return Err(HandoffError::Late(format!(
+                "after {} s, {freed} of {requests} exports are free and {held} are held; --timeout says how long to wait",
+                args.hand.timeout
+            )));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(engine.exports)
+}
+
+/// How often both ends look.
+pub const POLL: Duration = Duration::from_micros(200);
+
+/// P's engine: one prompt, as often as it is asked for.
+struct Engine<'e, 'm, 'a, B> {
+    job: &'e Job<'a>,
+    world: &'e mut World<'m>,
+    keys: &'e [Keys],
+    backend: &'e B,
+    exports: Vec<ExportReport>,
+    asked: u32,
+    /// Whether a byte changes after its digest was taken.
+    spoils: bool,
+}
+
+impl<B: Backend> Engine<'_, '_, '_, B> {
+    /// The blocks of an import, with their digests.
+    fn tables(&mut self, imported: u64) -> Result<(BlockTables, Vec<u64>), HandoffError> {
+        let state = state_position(Tokens::new(imported), Tokens::new(self.job.block_tokens));
+        let mut tables = Vec::new();
+        for exchanged in self.job.exchanged {
+            tables.push((exchanged, arrange::table(exchanged, imported, state)));
+        }
+        let blocks: Vec<Block<'_>> = tables
+            .iter()
+            .flat_map(|(exchanged, (table, pages))| {
+                table.iter().zip(pages).map(|((position, _), pages)| Block {
+                    group: exchanged.group.index,
+                    memory: Memory::Device,
+                    pages,
+                    rows: rows_of(exchanged, position, imported),
+                })
+            })
+            .collect();
+        let numbers = digests(self.world, self.keys, self.backend, &blocks)?;
+        let mut rest = numbers.as_slice();
+        let mut all = BlockTables::new();
+        for (exchanged, (table, pages)) in tables {
+            let (own, after) = rest.split_at_checked(pages.len()).unwrap_or((rest, &[]));
+            rest = after;
+            all = all.with(&exchanged.group.name, table.with_digests(own.to_vec()));
+        }
+        Ok((all, numbers))
+    }
+}
+
+impl<B> Engine<'_, '_, '_, B> {
+    /// Changes a byte of what is exported, where that was asked for. Nobody reads it yet.
+    fn spoil(&mut self) -> Result<(), pagelift::Error> {
+        let Some(Exchanged { group, side, .. }) = self.job.exchanged.first().filter(|_| self.spoils) else {
+            return Ok(());
+        };
+        let Some(block) = side.blocks.first() else { return Ok(()) };
+        let (place, mut byte) = (row_place(group, side, 0, *block, 0, 0), [0]);
+        self.world.read(&side.pool, place, &mut byte)?;
+        let [byte] = byte;
+        let piece = Piece { pool: &side.pool, extent: place.extent, offset: place.offset, bytes: &[!byte] };
+        self.world.put(piece)
+    }
+}
+
+impl<B: Backend> Exporter for Engine<'_, '_, '_, B> {
+    type Blocks = Vec<u64>;
+
+    fn export(&mut self, ask: &Ask) -> Answer<Vec<u64>> {
+        let (found, most) = (ask.imported.get(), self.job.manifest.span().imported_tokens);
+        if found > most {
+            return Answer::Refuse { reason: format!("{found} tokens are wanted, and {most} are there") };
+        }
+        if self.asked >= self.job.args.requests {
+            return Answer::Refuse { reason: "all requests of this run have been exported".into() };
+        }
+        match self.tables(found) {
+            Ok((tables, blocks)) => {
+                self.asked += 1;
+                match self.spoil() {
+                    Ok(()) => Answer::Export { tables, blocks },
+                    Err(error) => Answer::Refuse { reason: error.to_string() },
+                }
+            }
+            Err(error) => Answer::Refuse { reason: error.to_string() },
+        }
+    }
+
+    fn free(&mut self, freed: Freed<Vec<u64>>) {
+        let Freed { ask, blocks, end, .. } = freed;
+        self.exports.push(ExportReport {
+            request: ask.request,
+            imported_tokens: ask.imported.get(),
+            digests: blocks.len(),
+            end: ended(end),
+            read: end == RankEnd::Heard(pagelift_transport::notice::ReadOutcome::Read),
+        });
+    }
+}
+
+/// Says to whoever waits for the file where this rank listens.
+pub fn say_ready(path: &Path, address: impl std::fmt::Display) -> Result<(), HandoffError> {
+    let draft = beside(path, "draft");
+    let written = std::fs::write(&draft, format!("{address}\n")).and_then(|()| std::fs::rename(&draft, path));
+    written.map_err(|error| HandoffError::Usage(format!("{}: cannot be written: {error}", path.display())))
+}
+
+/// A file beside another.
+pub fn beside(path: &Path, what: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{what}"));
+    name.into()
+}
+
+/// A number that no other process has.
+pub fn random() -> Result<u64, HandoffError> {
+    let bytes = nonce().map_err(pagelift_transport::error::ControlError::from)?;
+    Ok(bytes.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}

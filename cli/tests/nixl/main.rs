@@ -1,0 +1,8 @@
+//! What the program does where NIXL is built in.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by panicking")]
+
+mod doctor;
+mod handoff;
+#[path = "../support/mod.rs"]
+mod support;
