@@ -121,6 +121,11 @@ impl<R> Import<R> {
         matches!(&self.stage, Stage::Reading(reads) if reads.export == export)
     }
 
+    /// Whether P holds that export for it.
+    pub fn has(&self, export: ExportId) -> bool {
+        matches!(&self.stage, Stage::Granted { export: own, .. } if *own == export) || self.reads(export)
+    }
+
     pub fn granted(&mut self, export: ExportId, terms: Terms, blocks: BlockTables) {
         if let Stage::Asked { at } = self.stage {
             self.stage = Stage::Granted { asked: at, export, terms, blocks };

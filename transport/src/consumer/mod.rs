@@ -307,6 +307,8 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
                 self.paired = Some(Paired { name, peer, lists, offer: *offer });
                 self.events.push(ConsumerEvent::Paired);
             }
+            // It was said before. A notice would have P free what is being read.
+            Message::Granted { export, .. } if self.imports.values().any(|import| import.has(export)) => {}
             Message::Granted { request, sent, export, terms, blocks } => {
                 let import = self.imports.values_mut().find(|import| import.waits_for(request, sent));
                 match import {

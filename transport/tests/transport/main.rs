@@ -7,6 +7,7 @@
 )]
 
 mod control;
+mod engines;
 mod faults;
 mod handoff;
 mod leases;

@@ -107,7 +107,7 @@ pub fn every_kind(memory: Memory) -> Offer {
 }
 
 /// Every field of a document that is no object: the way to it, in the words of the comparison.
-fn leaves(at: &str, value: &Value, found: &mut Vec<(String, Vec<String>)>, way: &[String]) {
+pub fn leaves(at: &str, value: &Value, found: &mut Vec<(String, Vec<String>)>, way: &[String]) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
@@ -120,12 +120,12 @@ fn leaves(at: &str, value: &Value, found: &mut Vec<(String, Vec<String>)>, way: 
     }
 }
 
-fn at<'a>(document: &'a mut Value, way: &[String]) -> &'a mut Value {
+pub fn at<'a>(document: &'a mut Value, way: &[String]) -> &'a mut Value {
     way.iter().fold(document, |value, name| value.get_mut(name).unwrap())
 }
 
 /// Another value of the same sort.
-fn other(field: &str, value: &Value) -> Value {
+pub fn other(field: &str, value: &Value) -> Value {
     let name = field.rsplit('.').next().unwrap();
     match value {
         Value::Number(number) => (number.as_u64().unwrap() + 1).into(),

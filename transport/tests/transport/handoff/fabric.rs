@@ -10,6 +10,7 @@ use pagelift_transport::pairing::Peer;
 use pagelift_transport::plan::PlannedRead;
 use pagelift_transport::transfer::{Destination, Heard, ReadingState, Transfer};
 
+use crate::engines::Bytes;
 use crate::world::Engine;
 
 /// All engines that can reach each other.
@@ -67,20 +68,25 @@ impl Agent {
     fn peer(&self, name: &str) -> Result<Rc<Node>, NoPeer> {
         self.fabric.nodes.borrow().get(name).cloned().ok_or(NoPeer)
     }
+
+    /// Whether that process is there still.
+    fn lives(&self, node: &Rc<Node>) -> Result<(), NoPeer> {
+        self.peer(&node.name).and_then(|own| if Rc::ptr_eq(&own, node) { Ok(()) } else { Err(NoPeer) })
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
 #[error("there is no such peer")]
 pub struct NoPeer;
 
-/// Pairs of lists, remote and local.
+/// Pairs of lists, remote and local, of one process: who takes its place under its name has other memory.
 pub struct Lists {
-    peer: String,
+    peer: Rc<Node>,
     pairs: Vec<[Vec<Descriptor>; 2]>,
 }
 
 pub struct Reading {
-    peer: String,
+    peer: Rc<Node>,
     copies: Vec<(Descriptor, Descriptor)>,
     ends: Cell<Option<u64>>,
     fails: Cell<bool>,
@@ -115,11 +121,11 @@ impl Transfer for Agent {
     fn prepare(&self, name: &str, peer: &Peer) -> Result<Lists, NoPeer> {
         let lists = peer.lists().iter();
         let pairs = lists.map(|list| [End::Remote, End::Local].map(|end| list.descriptors(end).collect()));
-        Ok(Lists { peer: name.into(), pairs: pairs.collect() })
+        Ok(Lists { peer: self.peer(name)?, pairs: pairs.collect() })
     }
 
     fn read(&self, lists: &Lists, read: &PlannedRead) -> Result<Reading, NoPeer> {
-        self.peer(&lists.peer)?;
+        self.lives(&lists.peer)?;
         let [remote, local] = &lists.pairs[read.list()];
         let copies = read.remote().iter().zip(read.local());
         self.node.in_flight.set(self.node.in_flight.get() + 1);
@@ -137,10 +143,10 @@ impl Transfer for Agent {
         let mut state = reading.state.borrow_mut();
         let due = reading.ends.get().is_some_and(|ends| ends <= self.fabric.now.get());
         if *state == ReadingState::InFlight && due {
-            *state = match self.peer(&reading.peer) {
-                Ok(peer) if !reading.fails.get() => {
+            *state = match self.lives(&reading.peer) {
+                Ok(()) if !reading.fails.get() => {
                     for (from, to) in &reading.copies {
-                        let bytes = peer.engine.borrow_mut().at(from.address, from.bytes).to_vec();
+                        let bytes = reading.peer.engine.borrow_mut().at(from.address, from.bytes).to_vec();
                         self.node.engine.borrow_mut().at(to.address, to.bytes).copy_from_slice(&bytes);
                     }
                     ReadingState::Landed
@@ -167,6 +173,16 @@ impl Transfer for Agent {
 
     fn heard(&self) -> Result<Vec<Heard>, NoPeer> {
         Ok(self.node.inbox.take())
+    }
+}
+
+impl Bytes for Rc<Node> {
+    fn read(&self, address: u64, bytes: usize) -> Vec<u8> {
+        self.engine.borrow_mut().at(address, bytes as u64).to_vec()
+    }
+
+    fn write(&self, address: u64, from: &[u8]) {
+        self.engine.borrow_mut().at(address, from.len() as u64).copy_from_slice(from);
     }
 }
 

@@ -4,6 +4,9 @@ mod fabric;
 mod guests;
 mod imports;
 mod lost;
+mod many;
+mod outcomes;
+mod pair;
 mod wires;
 
 use std::cell::RefCell;

@@ -64,40 +64,60 @@ pub fn link(pipe: Pipe, role: Role) -> Link<Pipe> {
     Link::new(pipe, role, &secret(), nonce())
 }
 
-/// Connections that wait to be taken.
+/// Connections that wait to be taken. What P says, a test may lose or double.
 #[derive(Clone, Default)]
-pub struct Door(Rc<RefCell<VecDeque<Pipe>>>);
+pub struct Door {
+    waiting: Rc<RefCell<VecDeque<Pipe>>>,
+    pub tap: Tap,
+}
 
 impl Door {
     /// Somebody connects, and has this end.
     pub fn connect(&self) -> Pipe {
         let [producer, consumer] = pipe();
-        self.0.borrow_mut().push_back(producer);
+        self.waiting.borrow_mut().push_back(producer);
         consumer
     }
 }
 
-impl Listen for Door {
-    type Wire = Link<Pipe>;
+impl Door {
+    /// P's end of the next connection, for whoever plays P.
+    pub fn take(&self) -> Option<Pipe> {
+        self.waiting.borrow_mut().pop_front()
+    }
+}
 
-    fn accept(&mut self) -> Result<Option<Link<Pipe>>, ControlError> {
-        Ok(self.0.borrow_mut().pop_front().map(|pipe| link(pipe, Role::Producer)))
+impl Listen for Door {
+    type Wire = Tapped;
+
+    fn accept(&mut self) -> Result<Option<Tapped>, ControlError> {
+        Ok(self.take().map(|pipe| Tapped::new(link(pipe, Role::Producer), self.tap.clone())))
     }
 }
 
 /// How often a message is said.
 type Copies = Box<dyn FnMut(&Message) -> u32>;
 
+/// Whoever listens.
+type Hears = Box<dyn FnMut(&Message)>;
+
 /// How often messages are said, and whether the wire is cut.
 #[derive(Clone)]
 pub struct Tap {
     pub copies: Rc<RefCell<Copies>>,
     pub cut: Rc<Cell<bool>>,
+    /// What is told of each message that is heard.
+    pub hears: Rc<RefCell<Hears>>,
 }
 
 impl Default for Tap {
     fn default() -> Self {
-        Self { copies: Rc::new(RefCell::new(Box::new(|_| 1))), cut: Rc::default() }
+        let (copies, hears) = (Box::new(|_: &_| 1), Box::new(|_: &_| ()));
+        Self {
+            copies: Rc::new(RefCell::new(copies)),
+            cut: Rc::default(),
+            hears: Rc::new(RefCell::new(hears)),
+        }
     }
 }
 
@@ -128,7 +148,11 @@ impl Wire for Tapped {
     }
 
     fn receive(&mut self) -> Result<Option<Message>, ControlError> {
-        self.inner()?.receive()
+        let heard = self.inner()?.receive()?;
+        if let Some(message) = &heard {
+            (self.tap.hears.borrow_mut())(message);
+        }
+        Ok(heard)
     }
 
     fn is_flushed(&self) -> bool {
