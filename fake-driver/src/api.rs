@@ -66,11 +66,13 @@ unsafe fn say(code: c_int, text: *mut *const c_char, which: usize) -> c_int {
     }
 }
 
+#[cfg_attr(feature = "library", unsafe(export_name = "cuGetErrorName"))]
 unsafe extern "C" fn error_name(code: c_int, text: *mut *const c_char) -> c_int {
     // SAFETY: (1) as the driver's manual says.
     unsafe { say(code, text, 0) }
 }
 
+#[cfg_attr(feature = "library", unsafe(export_name = "cuGetErrorString"))]
 unsafe extern "C" fn error_text(code: c_int, text: *mut *const c_char) -> c_int {
     // SAFETY: (1) as the driver's manual says.
     unsafe { say(code, text, 1) }
@@ -79,6 +81,7 @@ unsafe extern "C" fn error_text(code: c_int, text: *mut *const c_char) -> c_int 
 macro_rules! api {
     ($($symbol:literal $name:ident($call:ident $(, $argument:ident: $type:ty)* $(,)?) $body:block)*) => {
         $(
+            #[cfg_attr(feature = "library", unsafe(export_name = $symbol))]
             #[allow(unused_unsafe, reason = "not every call touches what it is given")]
             unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
                 // SAFETY: pointers and handles are as the driver's manual asks for: whoever calls keeps to it.

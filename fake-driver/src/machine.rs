@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
 use crate::api;
@@ -115,6 +115,13 @@ impl Machine {
     /// A machine with some GPUs, which the calling thread enters.
     #[must_use]
     pub fn new(devices: usize) -> Self {
+        let machine = Self::with(devices);
+        machine.enter();
+        machine
+    }
+
+    /// A machine that nobody has entered.
+    fn with(devices: usize) -> Self {
         let devices = (0..devices).map(|_| Device { retained: 0, context: 0 }).collect();
         let state = State {
             initialised: false,
@@ -135,9 +142,13 @@ impl Machine {
             handles: 0x1000,
             random: 0x9E37_79B9_7F4A_7C15,
         };
-        let machine = Self(Arc::new(Mutex::new(state)));
-        machine.enter();
-        machine
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    /// The machine that a thread sees which has entered none: one for the process, where this is the driver's library.
+    fn of_process() -> Option<Self> {
+        static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::with(1));
+        cfg!(feature = "library").then(|| MACHINE.clone())
     }
 
     /// Lets the calling thread see this machine, with no context current.
@@ -276,7 +287,7 @@ pub(crate) fn call(name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Resul
 fn answer(name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<(), c_int>) -> c_int {
     let answer = THREAD.try_with(|thread| {
         let mut thread = thread.borrow_mut();
-        let machine = thread.machine.clone().ok_or(NOT_INITIALIZED)?;
+        let machine = thread.machine.clone().or_else(Machine::of_process).ok_or(NOT_INITIALIZED)?;
         let mut state = machine.state();
         state.log.push(name);
         let now = state.fails.iter().position(|(left, _)| *left == 0).map(|at| state.fails.swap_remove(at));

@@ -67,11 +67,14 @@ impl Workspace {
         meant.map(|package| package.name.as_str())
     }
 
-    /// Every feature of every package, as cargo takes them, but for NIXL's: its bindings take a C++ compiler to build, and a
-    /// step of its own builds them.
+    /// Every feature of every package, as cargo takes them, but for NIXL's, whose bindings take a C++ compiler to build, and that
+    /// which makes a driver's library of the one in software: steps of their own build them.
     pub fn features(&self) -> String {
         let of_package = |package: &Package| {
-            let names = package.features.keys().filter(|name| *name != "nixl" && *name != "default");
+            let names = package
+                .features
+                .keys()
+                .filter(|name| !["nixl", "library", "default"].contains(&name.as_str()));
             names.map(|name| format!("{}/{name}", package.name)).collect::<Vec<_>>()
         };
         self.metadata.packages.iter().flat_map(of_package).collect::<Vec<_>>().join(",")

@@ -47,8 +47,7 @@ pub fn statically(installed: &Installed) -> Vec<OsString> {
 pub fn install(workspace: &Workspace, prefix: &Path) -> Result<Installed> {
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--package", PACKAGE]);
-    let said = process::read(cargo.args(["--message-format", "json-render-diagnostics"]))?;
-    let files = said.lines().find_map(built).context("cargo did not say where the library lies")?;
+    let files = built(&mut cargo, "pagelift_c")?;
     let file = |ending: &str| {
         let found = files.iter().find(|file| file.extension().is_some_and(|extension| extension == ending));
         found.with_context(|| format!("cargo built no library that ends with .{ending}"))
@@ -77,12 +76,17 @@ pub fn install(workspace: &Workspace, prefix: &Path) -> Result<Installed> {
     Ok(Installed { prefix: prefix.to_owned() })
 }
 
-/// The files of the library, where one of cargo's messages names them.
-fn built(line: &str) -> Option<Vec<PathBuf>> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let ours = message["reason"] == "compiler-artifact" && message["target"]["name"] == "pagelift_c";
-    let files = message["filenames"].as_array().filter(|_| ours)?;
-    Some(files.iter().filter_map(|file| file.as_str().map(PathBuf::from)).collect())
+/// Builds a library by a command of cargo's, and asks which files it is.
+pub fn built(cargo: &mut Command, library: &str) -> Result<Vec<PathBuf>> {
+    let said = process::read(cargo.args(["--message-format", "json-render-diagnostics"]))?;
+    let files = |line: &str| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let ours = message["reason"] == "compiler-artifact" && message["target"]["name"] == library;
+        let files = message["filenames"].as_array().filter(|_| ours)?;
+        Some(files.iter().filter_map(|file| file.as_str().map(PathBuf::from)).collect())
+    };
+    // With `cargo rustc` the last message is that of what was asked for.
+    said.lines().rev().find_map(files).with_context(|| format!("cargo did not say where {library} lies"))
 }
 
 /// The number of the interface, as `c/build.rs` reads it too.

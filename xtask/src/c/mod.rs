@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 pub use header::{check, functions};
-pub use library::{Installed, compiler, install, statically};
+pub use library::{Installed, built, compiler, install, statically};
 
 use crate::workspace::Workspace;
 

@@ -36,8 +36,9 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         fs::copy(&from, &to).with_context(|| format!("could not copy {}", from.display()))?;
         process::run(Command::new("strip").arg(&to))?;
     }
-    let engine = c_engine(workspace, &folder.join("c_engine"))?;
-    process::run(Command::new("strip").arg(engine))?;
+    for program in in_c(workspace, folder)? {
+        process::run(Command::new("strip").arg(program))?;
+    }
     copy_manifests(&workspace.root().join("manifests"), &folder.join("manifests"))?;
     fs::write(folder.join("commit"), &commit)?;
     let script = folder.join("run.sh");
@@ -64,14 +65,16 @@ fn built(mut cargo: Command, commit: &str, words: &[&str], target: &str) -> Resu
     said.lines().find_map(of_target).with_context(|| format!("cargo did not say where {target} lies"))
 }
 
-/// The example in C, with the library in it.
-fn c_engine(workspace: &Workspace, program: &Path) -> Result<PathBuf> {
+/// The example and the test in C that use a GPU, with the library in them.
+fn in_c(workspace: &Workspace, folder: &Path) -> Result<[PathBuf; 2]> {
     let installed = c::install(workspace, &workspace.target().join("c/installed"))?;
-    let source = workspace.root().join("c/examples/c_engine.c");
-    let mut compiler = c::compiler(&installed);
-    compiler.arg("-O2").arg(source).args(c::statically(&installed)).arg("-o").arg(program);
-    process::run(&mut compiler)?;
-    Ok(program.to_owned())
+    let programs = [("examples/c_engine.c", "c_engine"), ("tests/gpu/captures.c", "c_captures")];
+    for (source, name) in programs {
+        let mut compiler = c::compiler(&installed);
+        compiler.arg("-O2").arg(workspace.root().join("c").join(source)).args(c::statically(&installed));
+        process::run(compiler.arg("-o").arg(folder.join(name)))?;
+    }
+    Ok(programs.map(|(_, name)| folder.join(name)))
 }
 
 /// The manifests, with their folders.

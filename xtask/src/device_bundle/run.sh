@@ -66,6 +66,7 @@ sanitizer() {
 
 c() {
     step "the engine in C, replayed from graphs" "verified" ./c_engine --cuda
+    step "captures in C" "verified" ./c_captures
     if command -v compute-sanitizer > /dev/null; then
         step "the engine in C under memcheck" "verified" compute-sanitizer --error-exitcode 1 ./c_engine --cuda
     fi

@@ -30,26 +30,27 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
     header_alone(&installed, &programs)?;
 
     let root = workspace.root().join("c");
-    let [tests, examples, headers] = [("tests", "c"), ("examples", "c"), ("tests", "h")]
-        .map(|(folder, ending)| sources(&root.join(folder), ending));
-    let (tests, examples) = (tests?, examples?);
-    every_call_is_made(&installed, tests.iter().chain(&examples).chain(&headers?))?;
-    for source in tests.iter().chain(&examples) {
-        for (kind, flags, pairs) in
-            [("plain", &["-O2"][..], PAIRS), ("asan", &["-O1", "-fsanitize=address"], PAIRS / 10)]
-        {
-            let mut compiler = c::compiler(&installed);
+    let of = |folder: &str, ending| sources(&root.join(folder), ending);
+    let (tests, gpu_tests, examples) = (of("tests", "c")?, of("tests/gpu", "c")?, of("examples", "c")?);
+    let programs_of = || tests.iter().chain(&gpu_tests).chain(&examples);
+    every_call_is_made(&installed, programs_of().chain(&of("tests", "h")?))?;
+    let driver = driver(workspace, &folder.join("driver"))?;
+    for (kind, flags, pairs) in
+        [("plain", &["-O2"][..], PAIRS), ("asan", &["-O1", "-fsanitize=address"], PAIRS / 10)]
+    {
+        for source in programs_of() {
             let program = programs.join(format!("{}-{kind}", name(source)));
-            process::run(
-                compiler
-                    .args(STRICT)
-                    .args(flags)
-                    .arg(source)
-                    .args(c::statically(&installed))
-                    .arg("-o")
-                    .arg(&program),
-            )?;
-            process::run(&mut started(&program, pairs))?;
+            let mut compiler = c::compiler(&installed);
+            compiler.args(STRICT).args(flags).arg(source).args(c::statically(&installed));
+            process::run(compiler.arg("-o").arg(&program))?;
+            if !gpu_tests.contains(source) {
+                process::run(&mut started(&program, pairs))?;
+            }
+            if !tests.contains(source) {
+                let mut on_gpu = started(&program, pairs);
+                on_gpu.env("LD_LIBRARY_PATH", &driver);
+                process::run(if gpu_tests.contains(source) { &mut on_gpu } else { on_gpu.arg("--cuda") })?;
+            }
         }
     }
     // Examples are linked to the shared library too, as its users do.
@@ -66,7 +67,26 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
         process::run(&mut compiler)?;
         process::run(started(&program, 0).env("LD_LIBRARY_PATH", installed.lib()))?;
     }
-    Ok(Verdict::passed(format!("{} programs", tests.len() + examples.len())))
+    Ok(Verdict::passed(format!("{} programs", programs_of().count())))
+}
+
+/// The driver in software, as a library that programs open: the folder that it lies in.
+fn driver(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
+    let mut cargo = workspace.cargo();
+    cargo.args([
+        "rustc",
+        "--release",
+        "--package=pagelift-fake-driver",
+        "--lib",
+        "--features=library",
+        "--crate-type=cdylib",
+    ]);
+    let files = c::built(&mut cargo, "pagelift_fake_driver")?;
+    fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
+    let library = files.first().context("cargo built no library")?;
+    let to = folder.join("libcuda.so.1");
+    fs::copy(library, &to).with_context(|| format!("could not copy {}", library.display()))?;
+    Ok(folder.to_owned())
 }
 
 fn started(program: &Path, pairs: u32) -> Command {
