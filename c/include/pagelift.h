@@ -84,7 +84,7 @@ enum pagelift_status
   PAGELIFT_BUSY = 23,
   // It cannot be freed or released before what uses it.
   PAGELIFT_IN_USE = 24,
-  // There are no more handles: 16,777,216 objects of a kind at one time.
+  // There are no more handles: 1,048,512 objects of a kind at one time, or 16,777,216 keys of a geometry.
   PAGELIFT_TOO_MANY_HANDLES = 25,
   // A plan, or a launcher, of another type than the call is for; or a key of another kind or direction.
   PAGELIFT_WRONG_PLAN = 26,

@@ -81,10 +81,10 @@ pub(crate) use object;
 
 const SLOT_BITS: u32 = 24;
 const GENERATION_BITS: u32 = 32;
-/// Slots of a chunk.
-const CHUNK: usize = 1 << 12;
-/// Chunks of a table.
-const CHUNKS: usize = 1 << (SLOT_BITS - 12);
+/// Slots of the first chunk; each of the next ones has twice as many as the one before.
+const FIRST: u32 = 64;
+/// Chunks of a table: 1,048,512 slots.
+const CHUNKS: usize = 14;
 
 /// Objects of all kinds that were not freed.
 static LIVE: AtomicU64 = AtomicU64::new(0);
@@ -136,6 +136,13 @@ impl Parts {
     }
 }
 
+/// In which chunk a slot is, and its place there.
+fn place(number: u32) -> (usize, usize) {
+    let number = u64::from(number) + u64::from(FIRST);
+    let chunk = number.ilog2() - FIRST.ilog2();
+    (chunk as usize, (number - (u64::from(FIRST) << chunk)) as usize)
+}
+
 fn forged<T: Object>(handle: u64) -> Failure {
     Failure::new(Status::InvalidHandle, format!("{handle:#x} is no handle; expected {}", T::KIND.name()))
 }
@@ -149,8 +156,8 @@ impl<T: Object> Table<T> {
     }
 
     fn slot(&self, number: u32) -> Option<&Slot<T>> {
-        let number = number as usize;
-        self.chunks.get(number / CHUNK)?.get()?.get(number % CHUNK)
+        let (chunk, place) = place(number);
+        self.chunks.get(chunk)?.get()?.get(place)
     }
 
     /// The slot of a handle which is not known to be bad.
@@ -181,10 +188,10 @@ impl<T: Object> Table<T> {
             Some(number) => number,
             None => {
                 let number = unused.next;
-                let chunk = self.chunks.get(number as usize / CHUNK).ok_or_else(full)?;
-                chunk.get_or_init(|| {
+                let (chunk, _) = place(number);
+                self.chunks.get(chunk).ok_or_else(full)?.get_or_init(|| {
                     let empty = || Slot { generation: AtomicU32::new(1), value: RwLock::new(None) };
-                    (0..CHUNK).map(|_| empty()).collect()
+                    (0..FIRST << chunk).map(|_| empty()).collect()
                 });
                 unused.next += 1;
                 number
@@ -367,6 +374,27 @@ mod tests {
             assert_eq!(refusal(Handle::<Thing>::new(forged).look(|_| Ok(()))), status, "{forged:#x}");
         }
         Handle::<Thing>::new(second).take().unwrap();
+    }
+
+    #[test]
+    fn slots_have_places_of_their_own() {
+        for (number, expected) in [
+            (0, (0, 0)),
+            (63, (0, 63)),
+            (64, (1, 0)),
+            (191, (1, 127)),
+            (192, (2, 0)),
+            (1_048_511, (13, 524_287)),
+        ] {
+            assert_eq!(place(number), expected, "{number}");
+        }
+        assert_eq!(place(1_048_512).0, CHUNKS);
+        let handles: Vec<_> = (0..300).map(|number| Handle::new(keep(Thing(number)).unwrap())).collect();
+        for (number, thing) in handles.iter().enumerate() {
+            assert_eq!(thing.look(|thing: &Thing| Ok(thing.0)).unwrap() as usize, number);
+        }
+        let freed = handles.into_iter().map(|thing| thing.take().unwrap().0);
+        assert!(freed.eq(0..300));
     }
 
     #[test]

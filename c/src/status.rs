@@ -41,7 +41,7 @@ pub enum Status {
     Busy = 23,
     /// It cannot be freed or released before what uses it.
     InUse = 24,
-    /// There are no more handles: 16,777,216 objects of a kind at one time.
+    /// There are no more handles: 1,048,512 objects of a kind at one time, or 16,777,216 keys of a geometry.
     TooManyHandles = 25,
     /// A plan, or a launcher, of another type than the call is for; or a key of another kind or direction.
     WrongPlan = 26,
