@@ -1,32 +1,35 @@
 /*
- * pagelift: lifts the partly filled last block of an imported prompt into one writable GPU page, mirrors the rows that are generated
- * from then on, and gathers blocks and rows between host and GPU. This is its C interface; the words are explained in README.md, and
- * docs/embedding.md has the calls in C beside those in Rust and Python. C11, or C++11 and later.
+ * pagelift: lifts the partly filled last block of an imported prompt into one writable GPU page, mirrors the rows that
+ * are generated from then on, and gathers blocks and rows between host and GPU. This is its C interface; the words are
+ * explained in README.md, and docs/embedding.md has the calls in C beside those in Rust and Python. C11, or C++11 and
+ * later.
  *
- * What every call answers is a pagelift_status. Results go where the last arguments point, and are written only where it answers
- * PAGELIFT_OK. pagelift_last_error says in words what was wrong with the calling thread's last failed call.
+ * What every call answers is a pagelift_status. Results go where the last arguments point, and are written only where
+ * it answers PAGELIFT_OK. pagelift_last_error says in words what was wrong with the calling thread's last failed call.
  *
- * Handles (pagelift_backend, pagelift_plan and so on) are numbers that the library compares with its tables before it touches anything.
- * 0, a number that was made up, a handle of something else and one that was freed are errors: PAGELIFT_INVALID_HANDLE,
- * PAGELIFT_WRONG_KIND, PAGELIFT_STALE_HANDLE. Keys of a geometry (pagelift_group_key and so on) are numbers too, live as long as their
- * geometry, and are not freed; one of another geometry is PAGELIFT_GEOMETRY. 'Those of handles' and 'those of keys' below are these.
+ * Handles (pagelift_backend, pagelift_plan and so on) are numbers that the library compares with its tables before it
+ * touches anything. 0, a number that was made up, a handle of something else and one that was freed are errors:
+ * PAGELIFT_INVALID_HANDLE, PAGELIFT_WRONG_KIND, PAGELIFT_STALE_HANDLE. Keys of a geometry (pagelift_group_key and so
+ * on) are numbers too, live as long as their geometry, and are not freed; one of another geometry is PAGELIFT_GEOMETRY.
+ * 'Those of handles' and 'those of keys' below are these.
  *
- * Threads. Any call may be made on any thread. Two calls that change one object do not wait for each other: the second answers
- * PAGELIFT_BUSY and has done nothing. Calls that only look (state, is_done, report, counters, info, jobs, bytes) go beside each other. A
- * launcher uses its registry: stage looks at it, launch and record change it, so that launchers which share a registry are launched
- * by one thread at a time. Each thread has its own last error.
+ * Threads. Any call may be made on any thread. Two calls that change one object do not wait for each other: the second
+ * answers PAGELIFT_BUSY and has done nothing. Calls that only look (state, is_done, report, counters, info, jobs,
+ * bytes) go beside each other. A launcher uses its registry: stage looks at it, launch and record change it, so that
+ * launchers which share a registry are launched by one thread at a time. Each thread has its own last error.
  *
- * Captures (CUDA graphs). pagelift_launcher_record is made for a stream that is being captured. State, is_done, report, counters and all calls
- * on plans and reservations call no driver and may be made at any time. Stage, launch, wait and set_stream are refused on a stream that
- * is being captured (PAGELIFT_CAPTURE), and disturb no capture of another one. What is said of other calls is said there.
+ * Captures (CUDA graphs). pagelift_launcher_record is made for a stream that is being captured. State, is_done, report,
+ * counters and all calls on plans and reservations call no driver and may be made at any time. Stage, launch, wait and
+ * set_stream are refused on a stream that is being captured (PAGELIFT_CAPTURE), and disturb no capture of another one.
+ * What is said of other calls is said there.
  *
- * What the caller promises of every pointer that is neither null nor misaligned (those are errors: PAGELIFT_NULL_POINTER and
- * PAGELIFT_MISALIGNED, but where null is allowed):
- * 1. It points to as many items of its type as the count beside it says, to be read, or to be written where it is not const; text ends
- *    with a 0.
+ * What the caller promises of every pointer that is neither null nor misaligned (those are errors:
+ * PAGELIFT_NULL_POINTER and PAGELIFT_MISALIGNED, but where null is allowed):
+ * 1. It points to as many items of its type as the count beside it says, to be read, or to be written where it is not
+ *    const; text ends with a 0.
  * 2. Until the call returns, no other thread writes what is read, nor touches what is written.
- * 3. A struct begins with its `size`, set to sizeof of the struct: also one that the call fills. Structs may grow; a library knows the
- *    sizes of earlier headers.
+ * 3. A struct begins with its `size`, set to sizeof of the struct: also one that the call fills. Structs may grow; a
+ *    library knows the sizes of earlier headers.
  * Calls whose caller promises more say so by number.
  *
  * No call throws or unwinds. A mistake of this library's is PAGELIFT_INTERNAL.
@@ -42,8 +45,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The number of this interface. It changes when a program that was compiled with an earlier header would no longer work; the shared
-// library is called `libpagelift.so.N` by it.
+// The number of this interface. It changes when a program that was compiled with an earlier header would no longer
+// work; the shared library is called `libpagelift.so.N` by it.
 #define PAGELIFT_ABI 1
 
 // A count that nobody keeps.
@@ -440,8 +443,8 @@ typedef uint32_t pagelift_tail_rows;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What runs kernels. Several registries, launchers and threads may share one; it lives as long as they do, whenever its handle is
-// freed.
+// What runs kernels. Several registries, launchers and threads may share one; it lives as long as they do, whenever its
+// handle is freed.
 typedef struct {
   // Meaningless but to this library; 0 is none.
   uint64_t value;
@@ -649,8 +652,8 @@ typedef struct {
   uint32_t end;
 } pagelift_digest_number;
 
-// Sums since a launcher was bound: software accounting of what plans said and kernels reported, not what a bus carried. What nobody counts
-// is PAGELIFT_UNCOUNTED, never 0.
+// Sums since a launcher was bound: software accounting of what plans said and kernels reported, not what a bus carried.
+// What nobody counts is PAGELIFT_UNCOUNTED, never 0.
 typedef struct {
   // sizeof(pagelift_counters).
   uint32_t size;
@@ -749,7 +752,8 @@ typedef struct {
 typedef struct {
   // The name that pairs it with the other side's part.
   const char *name;
-  // Bytes from the page's start; of PAGELIFT_AFTER, it follows the part before. Either all parts follow one another, or none.
+  // Bytes from the page's start; of PAGELIFT_AFTER, it follows the part before. Either all parts follow one another,
+  // or none.
   uint64_t offset;
   // Its size.
   uint32_t bytes;
@@ -853,7 +857,8 @@ typedef struct {
   uint32_t size;
   // Ranks: 1 to 64.
   uint32_t ranks;
-  // The ranks that write host blocks, a bit for each; 0 means all: right where each has its own heads. One where all have the same rows.
+  // The ranks that write host blocks, a bit for each; 0 means all: right where each has its own heads. One where all
+  // have the same rows.
   uint64_t writers;
   // Tokens of a block and of a page.
   uint32_t block_tokens;
@@ -875,10 +880,11 @@ typedef struct {
 
 // Who may see which block, and what may be used again, of all requests of an engine: one, at its scheduler.
 //
-// It takes events and gives effects; ranks are told by orders, and answer with events, which a runner does. It has no clock, and does no
-// input or output. Events, effects, orders and what is known of a request are JSON, with the names that they have in logs and in Python:
-// {"event": "begin", "request": R, "tokens": 1}, where R is what {"effect": "admitted", "request": R} brought. The documentation of the
-// Rust library's `lifecycle::Event`, `Effect` and `Order` lists them.
+// It takes events and gives effects; ranks are told by orders, and answer with events, which a runner does. It has no
+// clock, and does no input or output. Events, effects, orders and what is known of a request are JSON, with the names
+// that they have in logs and in Python: {"event": "begin", "request": R, "tokens": 1}, where R is what {"effect":
+// "admitted", "request": R} brought. The documentation of the Rust library's `lifecycle::Event`, `Effect` and `Order`
+// lists them.
 typedef struct {
   // Meaningless but to this library; 0 is none.
   uint64_t value;
@@ -942,8 +948,9 @@ typedef struct {
 
 // The blocks and pages of one group of an import.
 //
-// A paged group's blocks are those from the prompt's first on, in order, up to that of `resume_at`; its pages are the writable one
-// where it lifts the tail, and all up to it where it lifts all. A ring or a state has one block and one page.
+// A paged group's blocks are those from the prompt's first on, in order, up to that of `resume_at`; its pages are the
+// writable one where it lifts the tail, and all up to it where it lifts all. A ring or a state has one block and one
+// page.
 typedef struct {
   // The group.
   pagelift_group_key group;
@@ -955,8 +962,8 @@ typedef struct {
   const uint32_t *pages;
   // How many.
   size_t pages_count;
-  // 1 where its blocks landed on the device this time, though it usually lands on the host: nothing is lifted, and `blocks` is
-  // empty. 0 otherwise.
+  // 1 where its blocks landed on the device this time, though it usually lands on the host: nothing is lifted, and
+  // `blocks` is empty. 0 otherwise.
   uint32_t landed;
   // 0.
   uint32_t reserved;
@@ -986,8 +993,9 @@ typedef struct {
   uint32_t is_finished;
 } pagelift_lift_progress;
 
-// Imports between reservation and release. An import is reserved when its host blocks and pages are known, before anything is received:
-// all that can be wrong with its lists is found then, once, and no two imports lift into one page.
+// Imports between reservation and release. An import is reserved when its host blocks and pages are known, before
+// anything is received: all that can be wrong with its lists is found then, once, and no two imports lift into one
+// page.
 typedef struct {
   // Meaningless but to this library; 0 is none.
   uint64_t value;
@@ -1015,8 +1023,8 @@ typedef struct {
   uint32_t changes;
 } pagelift_row_capacity;
 
-// The device arrays that say which rows a step wrote. Addresses are fixed when a graph is captured; contents are read by each replay.
-// All lie in registered memory of the device.
+// The device arrays that say which rows a step wrote. Addresses are fixed when a graph is captured; contents are read
+// by each replay. All lie in registered memory of the device.
 typedef struct {
   // sizeof(pagelift_row_binding).
   uint32_t size;
@@ -1027,7 +1035,8 @@ typedef struct {
   uint64_t slots;
   // int32_t, the number of valid entries; 0: all are.
   uint64_t count;
-  // int32_t, `requests + 1` of them, where each request's tokens begin, not falling; the last is the number of tokens. 0: no requests.
+  // int32_t, `requests + 1` of them, where each request's tokens begin, not falling; the last is the number of
+  // tokens. 0: no requests.
   uint64_t query_starts;
   // int32_t, `requests` of them, the accepted tokens of each request, a prefix; 0: all are. Only with `query_starts`.
   uint64_t accepted;
@@ -1043,9 +1052,9 @@ typedef struct {
 
 // Which blocks and pages of a group a lifecycle's numbers stand for: entry `n` of a list is the group's for number `n`.
 //
-// A group that lifts its tail has `blocks` by the lifecycle's blocks and `pages` by its pages. One that has all of its pages on the
-// device has `each` pages for each slot of a request, by position. A ring has both by the slots of requests, a state its pages by the
-// slots of requests.
+// A group that lifts its tail has `blocks` by the lifecycle's blocks and `pages` by its pages. One that has all of its
+// pages on the device has `each` pages for each slot of a request, by position. A ring has both by the slots of
+// requests, a state its pages by the slots of requests.
 typedef struct {
   // The group.
   pagelift_group_key group;
@@ -1093,8 +1102,9 @@ typedef struct {
 
 // One rank's steps: what they lift, mirror and write back, by one launch each.
 //
-// In each step the rank hears its orders, stages its plans, and launches them around its forward, or replays the graph that they were
-// recorded into. It polls when it likes, and its events go to the scheduler's lifecycle. None of it waits for a launch.
+// In each step the rank hears its orders, stages its plans, and launches them around its forward, or replays the graph
+// that they were recorded into. It polls when it likes, and its events go to the scheduler's lifecycle. None of it
+// waits for a launch.
 typedef struct {
   // Meaningless but to this library; 0 is none.
   uint64_t value;
@@ -1108,8 +1118,8 @@ typedef struct {
   uint64_t write_backs;
   // Requests whose step is mirrored.
   uint64_t mirrors;
-  // 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed, and the step goes on
-  // without. `pagelift_last_error` has the message.
+  // 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed,
+  // and the step goes on without. `pagelift_last_error` has the message.
   int32_t failed;
   // 0.
   uint32_t reserved;
@@ -1166,21 +1176,21 @@ const char *pagelift_version(void);
 // The number of the library's interface: compare it with PAGELIFT_ABI of the header.
 uint32_t pagelift_abi(void);
 
-// Opens the CPU as a backend: kernels run on `threads` worker threads (at most 1024; 0 means one for each processor), and a launch is
-// complete when the call returns. 'Device' memory is ordinary memory. Threads do not survive fork(): open it in the process that
-// uses it. Free it by `pagelift_backend_free`.
+// Opens the CPU as a backend: kernels run on `threads` worker threads (at most 1024; 0 means one for each processor),
+// and a launch is complete when the call returns. 'Device' memory is ordinary memory. Threads do not survive fork():
+// open it in the process that uses it. Free it by `pagelift_backend_free`.
 //
 // Errors: PAGELIFT_BACKEND where the threads cannot be started.
 pagelift_status pagelift_cpu_open(uint32_t threads,
                                   pagelift_backend *backend);
 
-// Opens the GPU number `ordinal`, as the driver counts, as a backend, in its primary context: that of the CUDA runtime and of PyTorch,
-// which `cuDevicePrimaryCtxRetain` gives. Streams and device memory that are handed over belong to that context; it need not be
-// current in the calling thread. The driver's library is opened here: programs start without one. Loading the kernels may take a
-// second. Free it by `pagelift_backend_free`.
+// Opens the GPU number `ordinal`, as the driver counts, as a backend, in its primary context: that of the CUDA runtime
+// and of PyTorch, which `cuDevicePrimaryCtxRetain` gives. Streams and device memory that are handed over belong to that
+// context; it need not be current in the calling thread. The driver's library is opened here: programs start without
+// one. Loading the kernels may take a second. Free it by `pagelift_backend_free`.
 //
-// Errors: PAGELIFT_NO_DRIVER; PAGELIFT_BACKEND where there is no such GPU, or one that cannot run the kernels (compute capability below
-// 8.0); PAGELIFT_DRIVER. Not while any stream of this GPU is being captured.
+// Errors: PAGELIFT_NO_DRIVER; PAGELIFT_BACKEND where there is no such GPU, or one that cannot run the kernels (compute
+// capability below 8.0); PAGELIFT_DRIVER. Not while any stream of this GPU is being captured.
 pagelift_status pagelift_cuda_open(uint32_t ordinal,
                                    pagelift_backend *backend);
 
@@ -1247,8 +1257,8 @@ pagelift_status pagelift_geometry_builder_main_side(pagelift_geometry_builder bu
                                                     uint32_t memory,
                                                     pagelift_side_key *side);
 
-// Adds a way from one side of a group to another, or to itself for copies inside one pool. Its direction follows from the sides'
-// memories.
+// Adds a way from one side of a group to another, or to itself for copies inside one pool. Its direction follows from
+// the sides' memories.
 //
 // Errors: PAGELIFT_GEOMETRY; PAGELIFT_WRONG_PLAN where the sides are of different kinds; those of handles and keys.
 pagelift_status pagelift_geometry_builder_route(pagelift_geometry_builder builder,
@@ -1271,8 +1281,9 @@ pagelift_status pagelift_geometry_builder_digest(pagelift_geometry_builder build
                                                  pagelift_side_key side,
                                                  pagelift_digest_key *digest);
 
-// Checks that no two blocks share a byte, and finishes the geometry, which takes over the builder's keys. The builder is freed, also
-// where the geometry cannot be (PAGELIFT_GEOMETRY); of other errors it is left. Free the geometry by `pagelift_geometry_free`.
+// Checks that no two blocks share a byte, and finishes the geometry, which takes over the builder's keys. The builder
+// is freed, also where the geometry cannot be (PAGELIFT_GEOMETRY); of other errors it is left. Free the geometry by
+// `pagelift_geometry_free`.
 //
 // Errors: PAGELIFT_GEOMETRY, PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED, those of handles.
 pagelift_status pagelift_geometry_builder_build(pagelift_geometry_builder builder,
@@ -1315,61 +1326,64 @@ pagelift_status pagelift_geometry_free(pagelift_geometry geometry);
 // Errors: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED. May be called at any time, also in a capture.
 pagelift_status pagelift_live_handles(uint64_t *count);
 
-// Binds a launcher for plans with the type, the geometry and the capacity of `plan`, whose pools are registered in `registry`. `options`
-// may be null: 4 slots, workers as the backend likes, each plan once. It uses a stream of the backend's own until
-// `pagelift_launcher_set_stream`. It takes the page map of a row plan into its keeping: that plan alone can be staged, and by this
-// launcher alone. Free it by `pagelift_launcher_free`.
+// Binds a launcher for plans with the type, the geometry and the capacity of `plan`, whose pools are registered in
+// `registry`. `options` may be null: 4 slots, workers as the backend likes, each plan once. It uses a stream of the
+// backend's own until `pagelift_launcher_set_stream`. It takes the page map of a row plan into its keeping: that plan
+// alone can be staged, and by this launcher alone. Free it by `pagelift_launcher_free`.
 //
-// Errors: PAGELIFT_REGISTRY where a pool is not registered; PAGELIFT_OUT_OF_MEMORY; PAGELIFT_LAUNCH for wrong options; PAGELIFT_BAD_VALUE,
-// PAGELIFT_WRONG_SIZE, those of handles. In a capture: another stream's is not disturbed.
+// Errors: PAGELIFT_REGISTRY where a pool is not registered; PAGELIFT_OUT_OF_MEMORY; PAGELIFT_LAUNCH for wrong options;
+// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles. In a capture: another stream's is not disturbed.
 pagelift_status pagelift_launcher_bind(pagelift_backend backend,
                                        pagelift_registry registry,
                                        pagelift_plan plan,
                                        const pagelift_launcher_options *options,
                                        pagelift_launcher *launcher);
 
-// Stages a plan: the next launch or replay carries it out. A plan staged before and not launched yet is superseded. Page-map changes take
-// effect at once. A hot call: it takes no lists, allocates nothing, and waits for nothing.
+// Stages a plan: the next launch or replay carries it out. A plan staged before and not launched yet is superseded.
+// Page-map changes take effect at once. A hot call: it takes no lists, allocates nothing, and waits for nothing.
 //
-// Errors: PAGELIFT_RING_FULL where all slots are in flight; PAGELIFT_CAPTURE while the stream is being captured; PAGELIFT_LAUNCH for a plan
-// of another geometry or larger capacity, or another launcher's row plan; PAGELIFT_WRONG_PLAN for one of another type;
-// PAGELIFT_REGISTRY where an array is not registered; PAGELIFT_BUSY while another thread uses launcher, plan or registry; those of
-// handles. What was staged before still runs then.
+// Errors: PAGELIFT_RING_FULL where all slots are in flight; PAGELIFT_CAPTURE while the stream is being captured;
+// PAGELIFT_LAUNCH for a plan of another geometry or larger capacity, or another launcher's row plan;
+// PAGELIFT_WRONG_PLAN for one of another type; PAGELIFT_REGISTRY where an array is not registered; PAGELIFT_BUSY while
+// another thread uses launcher, plan or registry; those of handles. What was staged before still runs then.
 pagelift_status pagelift_launcher_stage(pagelift_launcher launcher,
                                         pagelift_plan plan,
                                         pagelift_ticket *ticket);
 
-// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing. On a GPU it returns before that has finished,
-// in the order of the stream; on the CPU afterwards. A hot call.
+// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing. On a GPU it returns before
+// that has finished, in the order of the stream; on the CPU afterwards. A hot call.
 //
-// Errors: PAGELIFT_CAPTURE while the stream is being captured (see `pagelift_launcher_record`); PAGELIFT_REGISTRY where a pool or an array was
-// released; PAGELIFT_CONTEXT_LOST; PAGELIFT_BUSY while another thread uses the launcher, or its registry for any launch; those of
-// handles. Nothing ran then.
+// Errors: PAGELIFT_CAPTURE while the stream is being captured (see `pagelift_launcher_record`); PAGELIFT_REGISTRY where
+// a pool or an array was released; PAGELIFT_CONTEXT_LOST; PAGELIFT_BUSY while another thread uses the launcher, or its
+// registry for any launch; those of handles. Nothing ran then.
 pagelift_status pagelift_launcher_launch(pagelift_launcher launcher);
 
-// Records the kernel into the graph that the launcher's stream is being captured into (`cuStreamBeginCapture`, in any mode): one node. Each
-// replay then carries out the plan that is staged at that time, once; a replay without one does nothing. Give the launcher the stream
-// before the capture begins. It may be recorded into any number of graphs.
+// Records the kernel into the graph that the launcher's stream is being captured into (`cuStreamBeginCapture`, in any
+// mode): one node. Each replay then carries out the plan that is staged at that time, once; a replay without one does
+// nothing. Give the launcher the stream before the capture begins. It may be recorded into any number of graphs.
 //
 // The caller promises that
 // 1. the launcher is freed only when no graph with it is replayed any more, and the last replay has finished;
-// 2. replays run in the order of the launcher's stream: one after the other, each after the `pagelift_launcher_stage` before it and before
-//    the next one. On that stream they do;
+// 2. replays run in the order of the launcher's stream: one after the other, each after the `pagelift_launcher_stage`
+//    before it and before the next one. On that stream they do;
 // 3. until a replay has finished, nobody touches what its plan reads and writes: the registry does not know of replays.
 //
-// Errors: PAGELIFT_CAPTURE where the stream is not being captured (that of the CPU never is), and as `pagelift_launcher_launch`.
+// Errors: PAGELIFT_CAPTURE where the stream is not being captured (that of the CPU never is), and as
+// `pagelift_launcher_launch`.
 pagelift_status pagelift_launcher_record(pagelift_launcher launcher);
 
-// Uses another stream from now on: a CUstream (or cudaStream_t); null is the default stream. What is enqueued there comes after all that
-// is on the one before; where both are the same stream nothing is done, so that an engine may say its stream in every step.
+// Uses another stream from now on: a CUstream (or cudaStream_t); null is the default stream. What is enqueued there
+// comes after all that is on the one before; where both are the same stream nothing is done, so that an engine may say
+// its stream in every step.
 //
 // The caller promises that
-// 1. the stream is of the backend's GPU, in its primary context, and lives as long as the launcher uses it and as the registry that
-//    its launches were made with;
+// 1. the stream is of the backend's GPU, in its primary context, and lives as long as the launcher uses it and as the
+//    registry that its launches were made with;
 // 2. no capture of it begins in one thread while another thread stages or launches on it.
 //
-// Errors: PAGELIFT_CAPTURE while one of the two streams is being captured; PAGELIFT_BACKEND for a stream of another GPU, for the calling
-// thread's own default stream (2), and for the CPU, which has no streams; those of handles. The launcher stays on its stream then.
+// Errors: PAGELIFT_CAPTURE while one of the two streams is being captured; PAGELIFT_BACKEND for a stream of another
+// GPU, for the calling thread's own default stream (2), and for the CPU, which has no streams; those of handles. The
+// launcher stays on its stream then.
 pagelift_status pagelift_launcher_set_stream(pagelift_launcher launcher,
                                              void *stream);
 
@@ -1378,14 +1392,15 @@ pagelift_status pagelift_launcher_set_stream(pagelift_launcher launcher,
 // Errors: as `pagelift_launcher_set_stream`.
 pagelift_status pagelift_launcher_set_own_stream(pagelift_launcher launcher);
 
-// Waits until everything on its stream has finished: other calls on the launcher answer PAGELIFT_BUSY meanwhile, but for those that look
-// (state, is_done, report, counters).
+// Waits until everything on its stream has finished: other calls on the launcher answer PAGELIFT_BUSY meanwhile, but
+// for those that look (state, is_done, report, counters).
 //
-// Errors: PAGELIFT_CAPTURE while the stream is being captured, PAGELIFT_CONTEXT_LOST where some of it failed, those of handles.
+// Errors: PAGELIFT_CAPTURE while the stream is being captured, PAGELIFT_CONTEXT_LOST where some of it failed, those of
+// handles.
 pagelift_status pagelift_launcher_wait(pagelift_launcher launcher);
 
-// Tells what became of a ticket: a look at memory, and no call of a driver. Safe in a capture, and beside other threads that look. A hot
-// call.
+// Tells what became of a ticket: a look at memory, and no call of a driver. Safe in a capture, and beside other threads
+// that look. A hot call.
 //
 // Errors: PAGELIFT_BUSY while another thread stages, launches or records; those of handles.
 pagelift_status pagelift_launcher_state(pagelift_launcher launcher,
@@ -1406,10 +1421,11 @@ pagelift_status pagelift_launcher_report(pagelift_launcher launcher,
                                          pagelift_ticket ticket,
                                          pagelift_report *report);
 
-// Tells the digest that a call added to the plan which was staged as `ticket`. Results are kept until the next plan is staged.
+// Tells the digest that a call added to the plan which was staged as `ticket`. Results are kept until the next plan is
+// staged.
 //
-// Errors: PAGELIFT_LAUNCH before the ticket is done, and where there are no such results (any more); PAGELIFT_WRONG_PLAN for a launcher
-// that was not bound with a digest plan; those of handles.
+// Errors: PAGELIFT_LAUNCH before the ticket is done, and where there are no such results (any more);
+// PAGELIFT_WRONG_PLAN for a launcher that was not bound with a digest plan; those of handles.
 pagelift_status pagelift_launcher_digest(pagelift_launcher launcher,
                                          pagelift_ticket ticket,
                                          pagelift_digest_number number,
@@ -1427,8 +1443,9 @@ pagelift_status pagelift_launcher_counters(pagelift_launcher launcher,
 pagelift_status pagelift_launcher_id(pagelift_launcher launcher,
                                      uint64_t *id);
 
-// Waits for its stream and frees a launcher. One that was recorded is freed when no graph with it will be replayed any more: such a replay
-// would touch memory that is gone. In a capture of its stream it does not wait: the driver frees nothing that is in use.
+// Waits for its stream and frees a launcher. One that was recorded is freed when no graph with it will be replayed any
+// more: such a replay would touch memory that is gone. In a capture of its stream it does not wait: the driver frees
+// nothing that is in use.
 //
 // Errors: those of handles.
 pagelift_status pagelift_launcher_free(pagelift_launcher launcher);
@@ -1463,8 +1480,8 @@ pagelift_status pagelift_paged_layout_indexer_fp8(uint32_t block_tokens,
 pagelift_status pagelift_paged_layout_indexer_mxfp4(uint32_t block_tokens,
                                                     pagelift_layout *layout);
 
-// DeepSeek V4 in fp8: a segment of 576-byte rows, then one of 8 bytes; pages are a multiple of `rounding` bytes (576 or 512, as the
-// engine has it).
+// DeepSeek V4 in fp8: a segment of 576-byte rows, then one of 8 bytes; pages are a multiple of `rounding` bytes (576 or
+// 512, as the engine has it).
 //
 // Errors: PAGELIFT_LAYOUT.
 pagelift_status pagelift_paged_layout_deepseek_v4(uint32_t block_tokens,
@@ -1511,8 +1528,8 @@ pagelift_status pagelift_paged_layout_dense(uint32_t block_tokens,
                                             const pagelift_dense_shape *shape,
                                             pagelift_layout *layout);
 
-// One page for each request, overwritten in turn: the row of position `p` lies in slot `p % slots`. It is lifted whole, and mirrored
-// slot by slot.
+// One page for each request, overwritten in turn: the row of position `p` lies in slot `p % slots`. It is lifted whole,
+// and mirrored slot by slot.
 //
 // Errors: PAGELIFT_LAYOUT where a size is 0 or overflows, or the page is too small.
 pagelift_status pagelift_ring_layout_new(const pagelift_ring_layout_spec *spec,
@@ -1532,24 +1549,24 @@ pagelift_status pagelift_ring_layout_qsa(uint32_t block_tokens,
 pagelift_status pagelift_state_layout_new(const pagelift_state_layout_spec *spec,
                                           pagelift_layout *layout);
 
-// A gated delta net: convolution window (3 + spec, conv_dim / tp) in bf16, then the temporal state (v_heads / tp, v_dim, k_dim) in
-// f32. `page_bytes` is 0 where the page is not padded.
+// A gated delta net: convolution window (3 + spec, conv_dim / tp) in bf16, then the temporal state (v_heads / tp,
+// v_dim, k_dim) in f32. `page_bytes` is 0 where the page is not padded.
 //
 // Errors: PAGELIFT_LAYOUT where ranks do not divide evenly, or a size overflows.
 pagelift_status pagelift_state_layout_gdn(const pagelift_gdn_shape *shape,
                                           uint64_t page_bytes,
                                           pagelift_layout *layout);
 
-// Mamba2: convolution window (kernel - 1 + spec, (inner + 2 * groups * state) / tp) in bf16, then the SSM state (heads / tp, head_dim,
-// state) in f32. `page_bytes` is 0 where the page is not padded.
+// Mamba2: convolution window (kernel - 1 + spec, (inner + 2 * groups * state) / tp) in bf16, then the SSM state (heads
+// / tp, head_dim, state) in f32. `page_bytes` is 0 where the page is not padded.
 //
 // Errors: PAGELIFT_LAYOUT.
 pagelift_status pagelift_state_layout_ssm(const pagelift_ssm_shape *shape,
                                           uint64_t page_bytes,
                                           pagelift_layout *layout);
 
-// A PLE short convolution ((kernel - 1) * ngram + spec, hidden * hc) in bf16, whole on every rank. `page_bytes` is 0 where the page is
-// not padded.
+// A PLE short convolution ((kernel - 1) * ngram + spec, hidden * hc) in bf16, whole on every rank. `page_bytes` is 0
+// where the page is not padded.
 //
 // Errors: PAGELIFT_LAYOUT.
 pagelift_status pagelift_state_layout_ple(const pagelift_ple_shape *shape,
@@ -1580,23 +1597,25 @@ pagelift_status pagelift_layout_free(pagelift_layout layout);
 pagelift_status pagelift_lifecycle_new(const pagelift_lifecycle_options *options,
                                        pagelift_lifecycle *lifecycle);
 
-// Takes an event. What is to be done then, `pagelift_lifecycle_effects` and `pagelift_lifecycle_orders` tell, until the next event.
+// Takes an event. What is to be done then, `pagelift_lifecycle_effects` and `pagelift_lifecycle_orders` tell, until the
+// next event.
 //
-// Errors: PAGELIFT_BAD_TEXT for what is no event; PAGELIFT_LIFECYCLE where it makes no sense now, or there is no room for what it asks. Nothing
-// has changed then, but what was counted. Those of handles.
+// Errors: PAGELIFT_BAD_TEXT for what is no event; PAGELIFT_LIFECYCLE where it makes no sense now, or there is no room
+// for what it asks. Nothing has changed then, but what was counted. Those of handles.
 pagelift_status pagelift_lifecycle_apply(pagelift_lifecycle lifecycle,
                                          const char *event);
 
 // Tells the effects of the last event, in that order: a list.
 //
-// Text is written as a whole: PAGELIFT_CAPACITY where there is no room for it, with `needed` set to the bytes that it takes, the 0 at the
-// end among them; then ask again. Other errors: those of handles.
+// Text is written as a whole: PAGELIFT_CAPACITY where there is no room for it, with `needed` set to the bytes that it
+// takes, the 0 at the end among them; then ask again. Other errors: those of handles.
 pagelift_status pagelift_lifecycle_effects(pagelift_lifecycle lifecycle,
                                            char *buffer,
                                            size_t room,
                                            size_t *needed);
 
-// Tells what all ranks are told of the last event, in that order: a list, each item for `pagelift_runner_hear`, there or through a pipe.
+// Tells what all ranks are told of the last event, in that order: a list, each item for `pagelift_runner_hear`, there
+// or through a pipe.
 //
 // Errors: as `pagelift_lifecycle_effects`.
 pagelift_status pagelift_lifecycle_orders(pagelift_lifecycle lifecycle,
@@ -1604,8 +1623,9 @@ pagelift_status pagelift_lifecycle_orders(pagelift_lifecycle lifecycle,
                                           size_t room,
                                           size_t *needed);
 
-// Tells what is known of a request (the JSON that `admitted` brought): "stage", "begun" (steps), "next_token", "durable" (tokens whose
-// rows are safe in the host pool), "blocks" by position, and "pages" as [position, page, state]; null where it is over.
+// Tells what is known of a request (the JSON that `admitted` brought): "stage", "begun" (steps), "next_token",
+// "durable" (tokens whose rows are safe in the host pool), "blocks" by position, and "pages" as [position, page,
+// state]; null where it is over.
 //
 // Errors: PAGELIFT_BAD_TEXT, and as `pagelift_lifecycle_effects`.
 pagelift_status pagelift_lifecycle_request(pagelift_lifecycle lifecycle,
@@ -1653,18 +1673,20 @@ pagelift_status pagelift_lifecycle_free(pagelift_lifecycle lifecycle);
 // Errors: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED.
 pagelift_status pagelift_registry_new(pagelift_registry *registry);
 
-// Takes in `bytes` bytes at `start` that the caller made and will free, where they lie: of the host (`memory` is PAGELIFT_MEMORY_HOST;
-// on a GPU they are pinned and mapped here, unless they are already), or of the device (a CUdeviceptr as a pointer; on the CPU any
-// memory).
+// Takes in `bytes` bytes at `start` that the caller made and will free, where they lie: of the host (`memory` is
+// PAGELIFT_MEMORY_HOST; on a GPU they are pinned and mapped here, unless they are already), or of the device (a
+// CUdeviceptr as a pointer; on the CPU any memory).
 //
 // The caller promises that
-// 1. `bytes` initialised bytes lie there, which can be read and written, until the region is released or the registry is freed;
+// 1. `bytes` initialised bytes lie there, which can be read and written, until the region is released or the registry
+//    is freed;
 // 2. what a launch reads or writes is left alone by everybody else from then on until it is done, as a stream orders it;
 // 3. host memory that somebody else registered with CUDA before stays registered as long;
 // 4. device memory is of the backend's GPU, in its primary context.
 //
-// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_BAD_VALUE for no bytes; PAGELIFT_REGISTRY where it shares bytes with a region that is here, or
-// is registered with CUDA in part; what the driver says. In a capture: another stream's is not disturbed.
+// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_BAD_VALUE for no bytes; PAGELIFT_REGISTRY where it shares bytes with a region
+// that is here, or is registered with CUDA in part; what the driver says. In a capture: another stream's is not
+// disturbed.
 pagelift_status pagelift_registry_adopt(pagelift_registry registry,
                                         pagelift_backend backend,
                                         uint32_t memory,
@@ -1672,8 +1694,8 @@ pagelift_status pagelift_registry_adopt(pagelift_registry registry,
                                         size_t bytes,
                                         pagelift_region_id *region);
 
-// Allocates `bytes` zeroed bytes, page-aligned: pinned and mapped memory of the host, or memory of the device. They are freed when the
-// region is released or the registry freed.
+// Allocates `bytes` zeroed bytes, page-aligned: pinned and mapped memory of the host, or memory of the device. They are
+// freed when the region is released or the registry freed.
 //
 // Errors: PAGELIFT_OUT_OF_MEMORY. In a capture: another stream's is not disturbed.
 pagelift_status pagelift_registry_allocate(pagelift_registry registry,
@@ -1682,9 +1704,10 @@ pagelift_status pagelift_registry_allocate(pagelift_registry registry,
                                            uint64_t bytes,
                                            pagelift_region_id *region);
 
-// Takes in a host pool of many gigabytes that the caller made and will free, `blocks * block_bytes` bytes at `start`, registered in
-// chunks by several threads. `regions` gets a region for each chunk, as many as there is room for (`regions_room`), `regions_count`
-// how many there are, `blocks_per_extent` the blocks of each but the last, which may have fewer. A geometry has an extent for each.
+// Takes in a host pool of many gigabytes that the caller made and will free, `blocks * block_bytes` bytes at `start`,
+// registered in chunks by several threads. `regions` gets a region for each chunk, as many as there is room for
+// (`regions_room`), `regions_count` how many there are, `blocks_per_extent` the blocks of each but the last, which may
+// have fewer. A geometry has an extent for each.
 //
 // The caller promises that
 // 1. the bytes lie there, initialised, to be read and written, until all regions are released or the registry is freed;
@@ -1708,27 +1731,28 @@ pagelift_status pagelift_registry_region(pagelift_registry registry,
                                          pagelift_region_id id,
                                          pagelift_region *region);
 
-// Releases a region once no launch uses it any more: this waits. It is freed where it was allocated here, forgotten where it was
-// adopted. Launchers that need it refuse work from then on.
+// Releases a region once no launch uses it any more: this waits. It is freed where it was allocated here, forgotten
+// where it was adopted. Launchers that need it refuse work from then on.
 //
-// Errors: PAGELIFT_REGISTRY where it was released before, or is another registry's; PAGELIFT_IN_USE while a launcher that was recorded
-// into a graph is not freed, for graphs are replayed without this library's knowledge; PAGELIFT_CAPTURE where a stream with launches
-// is being captured; PAGELIFT_BUSY.
+// Errors: PAGELIFT_REGISTRY where it was released before, or is another registry's; PAGELIFT_IN_USE while a launcher
+// that was recorded into a graph is not freed, for graphs are replayed without this library's knowledge;
+// PAGELIFT_CAPTURE where a stream with launches is being captured; PAGELIFT_BUSY.
 pagelift_status pagelift_registry_release(pagelift_registry registry,
                                           pagelift_region_id region);
 
-// Copies `bytes` bytes from offset `at` of a region on to `into`, in whatever memory the region is, once no launch that this registry
-// knows of touches it: this waits. Replays of graphs of the caller's it does not know of.
+// Copies `bytes` bytes from offset `at` of a region on to `into`, in whatever memory the region is, once no launch that
+// this registry knows of touches it: this waits. Replays of graphs of the caller's it does not know of.
 //
-// Errors: PAGELIFT_REGISTRY where it was released, or has no such bytes; PAGELIFT_CAPTURE where a stream with launches is being
-// captured; PAGELIFT_BUSY.
+// Errors: PAGELIFT_REGISTRY where it was released, or has no such bytes; PAGELIFT_CAPTURE where a stream with launches
+// is being captured; PAGELIFT_BUSY.
 pagelift_status pagelift_registry_read(pagelift_registry registry,
                                        pagelift_region_id region,
                                        uint64_t at,
                                        uint8_t *into,
                                        size_t bytes);
 
-// Copies `bytes` bytes at `from` to offset `at` of a region on, once no launch that this registry knows of touches it: this waits.
+// Copies `bytes` bytes at `from` to offset `at` of a region on, once no launch that this registry knows of touches it:
+// this waits.
 //
 // Errors: as `pagelift_registry_read`.
 pagelift_status pagelift_registry_write(pagelift_registry registry,
@@ -1743,17 +1767,18 @@ pagelift_status pagelift_registry_write(pagelift_registry registry,
 pagelift_status pagelift_registry_len(pagelift_registry registry,
                                       size_t *regions);
 
-// Waits for all launches and frees a registry: what it allocated is freed, what it adopted is the caller's again. Where launches cannot
-// be waited for, what they may use is never freed.
+// Waits for all launches and frees a registry: what it allocated is freed, what it adopted is the caller's again. Where
+// launches cannot be waited for, what they may use is never freed.
 //
 // Errors: PAGELIFT_IN_USE while a launcher that was bound to it is not freed, those of handles.
 pagelift_status pagelift_registry_free(pagelift_registry registry);
 
-// Makes a plan of whole blocks in `direction` (a pagelift_direction). `capacity` may be null: 384 jobs, 8192 list entries. Plans from the
-// host to the device are restore plans, those from the device to the host write-back plans. Free it by `pagelift_plan_free`.
+// Makes a plan of whole blocks in `direction` (a pagelift_direction). `capacity` may be null: 384 jobs, 8192 list
+// entries. Plans from the host to the device are restore plans, those from the device to the host write-back plans.
+// Free it by `pagelift_plan_free`.
 //
-// Errors: PAGELIFT_CAPACITY past the most that is allowed, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of
-// handles.
+// Errors: PAGELIFT_CAPACITY past the most that is allowed, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE,
+// PAGELIFT_WRONG_SIZE, those of handles.
 pagelift_status pagelift_page_plan_new(pagelift_geometry geometry,
                                        uint32_t direction,
                                        const pagelift_plan_capacity *capacity,
@@ -1773,8 +1798,8 @@ pagelift_status pagelift_write_back_plan_new(pagelift_geometry geometry,
                                              const pagelift_plan_capacity *capacity,
                                              pagelift_plan *plan);
 
-// Makes a plan of digests: one number of 64 bits for each list of blocks, the same for the same rows wherever they lie, and whatever
-// lies in holes and padding.
+// Makes a plan of digests: one number of 64 bits for each list of blocks, the same for the same rows wherever they lie,
+// and whatever lies in holes and padding.
 //
 // Errors: as `pagelift_page_plan_new`.
 pagelift_status pagelift_digest_plan_new(pagelift_geometry geometry,
@@ -1784,8 +1809,8 @@ pagelift_status pagelift_digest_plan_new(pagelift_geometry geometry,
 // Empties a plan of pages or of digests, and keeps its memory. Numbers of digests that it gave before are of no use any more.
 // A hot call.
 //
-// Errors: PAGELIFT_WRONG_PLAN for a plan of rows, whose bindings stay from step to step (`pagelift_row_plan_clear_bindings`); those of
-// handles.
+// Errors: PAGELIFT_WRONG_PLAN for a plan of rows, whose bindings stay from step to step
+// (`pagelift_row_plan_clear_bindings`); those of handles.
 pagelift_status pagelift_plan_clear(pagelift_plan plan);
 
 // Counts the jobs that are planned.
@@ -1805,11 +1830,12 @@ pagelift_status pagelift_plan_bytes(pagelift_plan plan,
 // Errors: those of handles.
 pagelift_status pagelift_plan_free(pagelift_plan plan);
 
-// Copies whole blocks along a route, `sources[i]` to `destinations[i]`. Where rows per block differ, both lists are read as one row of
-// rows after another: two blocks of 128 fill four pages of 64.
+// Copies whole blocks along a route, `sources[i]` to `destinations[i]`. Where rows per block differ, both lists are
+// read as one row of rows after another: two blocks of 128 fill four pages of 64.
 //
-// Errors: PAGELIFT_PLAN where the lists do not fit each other, an id is out of range, a row is written twice, or read and written, or a
-// block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN for a route of another direction; those of handles and keys.
+// Errors: PAGELIFT_PLAN where the lists do not fit each other, an id is out of range, a row is written twice, or read
+// and written, or a block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN for a route of another
+// direction; those of handles and keys.
 pagelift_status pagelift_page_plan_gather(pagelift_plan plan,
                                           pagelift_route_key route,
                                           const uint32_t *sources,
@@ -1819,7 +1845,8 @@ pagelift_status pagelift_page_plan_gather(pagelift_plan plan,
 
 // Writes zeros to rows `first` to `first + rows - 1` of a block at the end of a route.
 //
-// Errors: PAGELIFT_PLAN where these are not rows of the block, or are written already; otherwise as `pagelift_page_plan_gather`.
+// Errors: PAGELIFT_PLAN where these are not rows of the block, or are written already; otherwise as
+// `pagelift_page_plan_gather`.
 pagelift_status pagelift_page_plan_zero(pagelift_plan plan,
                                         pagelift_route_key route,
                                         uint32_t block,
@@ -1828,15 +1855,15 @@ pagelift_status pagelift_page_plan_zero(pagelift_plan plan,
 
 // Adds an import: what each of its groups lifts. `mode` is a pagelift_tail_rows. All of its lists are checked.
 //
-// Errors: PAGELIFT_PLAN where a lifted group is missing or comes twice, a list has another length than the tokens need, an id is out of
-// range, rows are written twice, or a block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_SPAN; PAGELIFT_WRONG_PLAN;
-// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE; those of handles and keys.
+// Errors: PAGELIFT_PLAN where a lifted group is missing or comes twice, a list has another length than the tokens need,
+// an id is out of range, rows are written twice, or a block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_SPAN;
+// PAGELIFT_WRONG_PLAN; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE; those of handles and keys.
 pagelift_status pagelift_restore_plan_lift(pagelift_plan plan,
                                            const pagelift_import *import,
                                            uint32_t mode);
 
-// Adds as much of an import as `budget` bytes allow, and takes that from it; `progress` says where the next plan goes on. An empty plan
-// takes at least one page, however small the budget. Keep the old progress until the plan is staged.
+// Adds as much of an import as `budget` bytes allow, and takes that from it; `progress` says where the next plan goes
+// on. An empty plan takes at least one page, however small the budget. Keep the old progress until the plan is staged.
 //
 // Errors: as `pagelift_restore_plan_lift`; plan, progress and budget are then as they were.
 pagelift_status pagelift_restore_plan_lift_within(pagelift_plan plan,
@@ -1873,8 +1900,8 @@ pagelift_status pagelift_write_back_plan_checkpoint(pagelift_plan plan,
 
 // Adds the first `rows` rows of a list of host blocks.
 //
-// Errors: PAGELIFT_PLAN where the side lies on the device, the list has fewer rows, or an id is out of range; PAGELIFT_CAPACITY;
-// PAGELIFT_WRONG_PLAN; those of handles and keys.
+// Errors: PAGELIFT_PLAN where the side lies on the device, the list has fewer rows, or an id is out of range;
+// PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN; those of handles and keys.
 pagelift_status pagelift_digest_plan_host(pagelift_plan plan,
                                           pagelift_digest_key side,
                                           const uint32_t *blocks,
@@ -1892,8 +1919,8 @@ pagelift_status pagelift_digest_plan_device(pagelift_plan plan,
                                             uint64_t rows,
                                             pagelift_digest_number *number);
 
-// Makes reservations for a geometry: `imports` imports at one time (at most 2^20), each with room for `capacity`, which may be null.
-// Free them by `pagelift_reservations_free`.
+// Makes reservations for a geometry: `imports` imports at one time (at most 2^20), each with room for `capacity`, which
+// may be null. Free them by `pagelift_reservations_free`.
 //
 // Errors: PAGELIFT_CAPACITY, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_WRONG_SIZE, those of handles.
 pagelift_status pagelift_reservations_new(pagelift_geometry geometry,
@@ -1903,8 +1930,8 @@ pagelift_status pagelift_reservations_new(pagelift_geometry geometry,
 
 // Takes an import's blocks and pages for it, and works out what lifting it in `mode` (a pagelift_tail_rows) takes.
 //
-// Errors: as `pagelift_restore_plan_lift`; PAGELIFT_PLAN where another import lifts into one of its pages, or holds one that it would
-// lift into; PAGELIFT_CAPACITY where all imports are taken. Nothing is held then that was not before.
+// Errors: as `pagelift_restore_plan_lift`; PAGELIFT_PLAN where another import lifts into one of its pages, or holds one
+// that it would lift into; PAGELIFT_CAPACITY where all imports are taken. Nothing is held then that was not before.
 pagelift_status pagelift_reservations_reserve(pagelift_reservations reservations,
                                               const pagelift_import *import,
                                               uint32_t mode,
@@ -1941,8 +1968,8 @@ pagelift_status pagelift_reservations_len(pagelift_reservations reservations,
 // Errors: those of handles.
 pagelift_status pagelift_reservations_free(pagelift_reservations reservations);
 
-// Makes a plan of rows in `direction` (a pagelift_direction). `capacity` may be null: 16 bindings, 1024 changes. Plans from the device to
-// the host are mirror plans. Free it by `pagelift_plan_free`.
+// Makes a plan of rows in `direction` (a pagelift_direction). `capacity` may be null: 16 bindings, 1024 changes. Plans
+// from the device to the host are mirror plans. Free it by `pagelift_plan_free`.
 //
 // Errors: as `pagelift_page_plan_new`.
 pagelift_status pagelift_row_plan_new(pagelift_geometry geometry,
@@ -1950,20 +1977,20 @@ pagelift_status pagelift_row_plan_new(pagelift_geometry geometry,
                                       const pagelift_row_capacity *capacity,
                                       pagelift_plan *plan);
 
-// Makes a plan that writes newly generated rows back to host blocks: bindings say which rows, the page map where to. The launcher that
-// was bound with it last keeps its page map on the device; others refuse the plan.
+// Makes a plan that writes newly generated rows back to host blocks: bindings say which rows, the page map where to.
+// The launcher that was bound with it last keeps its page map on the device; others refuse the plan.
 //
 // Errors: as `pagelift_page_plan_new`.
 pagelift_status pagelift_mirror_plan_new(pagelift_geometry geometry,
                                          const pagelift_row_capacity *capacity,
                                          pagelift_plan *plan);
 
-// Gathers rows by an index list into a compact buffer: entry `i` of `list->slots` names row `r % rows` of block `r / rows` of the source
-// side, which goes to row `i` of the buffer. Negative entries leave their row alone.
+// Gathers rows by an index list into a compact buffer: entry `i` of `list->slots` names row `r % rows` of block `r /
+// rows` of the source side, which goes to row `i` of the buffer. Negative entries leave their row alone.
 //
-// Errors: PAGELIFT_PLAN where the key is bound already, another binding writes to the buffer or reads it, or the list has room for more
-// entries than the buffer has rows; PAGELIFT_WRONG_PLAN for a route of another direction; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE,
-// those of handles and keys.
+// Errors: PAGELIFT_PLAN where the key is bound already, another binding writes to the buffer or reads it, or the list
+// has room for more entries than the buffer has rows; PAGELIFT_WRONG_PLAN for a route of another direction;
+// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles and keys.
 pagelift_status pagelift_row_plan_gather_rows(pagelift_plan plan,
                                               pagelift_compact_route_key route,
                                               const pagelift_row_binding *list);
@@ -1975,24 +2002,26 @@ pagelift_status pagelift_row_plan_clear_bindings(pagelift_plan plan);
 
 // Mirrors the rows of a paged or ring group that a step wrote, as `binding` will say on the device.
 //
-// Errors: PAGELIFT_PLAN where the group has no host side or is bound already, an address is 0 or misaligned; PAGELIFT_CAPACITY;
-// PAGELIFT_WRONG_PLAN for a state; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles and keys.
+// Errors: PAGELIFT_PLAN where the group has no host side or is bound already, an address is 0 or misaligned;
+// PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN for a state; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles and
+// keys.
 pagelift_status pagelift_mirror_plan_bind(pagelift_plan plan,
                                           pagelift_group_key group,
                                           const pagelift_row_binding *binding);
 
-// Maps `page` of `group` to host block `block`, in the page map of a mirror plan. Takes effect when the plan is staged. A hot call.
+// Maps `page` of `group` to host block `block`, in the page map of a mirror plan. Takes effect when the plan is staged.
+// A hot call.
 //
-// Errors: PAGELIFT_PLAN where an id is out of range, the page is mapped, the block mirrors another page, one of them belongs to another
-// group, or pages and blocks differ in rows (see `pagelift_page_map_map_rows`); PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN; those of
-// handles and keys.
+// Errors: PAGELIFT_PLAN where an id is out of range, the page is mapped, the block mirrors another page, one of them
+// belongs to another group, or pages and blocks differ in rows (see `pagelift_page_map_map_rows`); PAGELIFT_CAPACITY;
+// PAGELIFT_WRONG_PLAN; those of handles and keys.
 pagelift_status pagelift_page_map_map(pagelift_plan plan,
                                       pagelift_group_key group,
                                       uint32_t page,
                                       uint32_t block);
 
-// Maps the rows of a page from `page_row` on to those of a block from `block_row` on, where pages and blocks differ in rows: as many as
-// the smaller of the two has.
+// Maps the rows of a page from `page_row` on to those of a block from `block_row` on, where pages and blocks differ in
+// rows: as many as the smaller of the two has.
 //
 // Errors: as `pagelift_page_map_map`; PAGELIFT_PLAN where a first row is no multiple of that number.
 pagelift_status pagelift_page_map_map_rows(pagelift_plan plan,
@@ -2023,11 +2052,11 @@ pagelift_status pagelift_page_map_block_of(pagelift_plan plan,
 pagelift_status pagelift_page_map_pending(pagelift_plan plan,
                                           size_t *changes);
 
-// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the backend's own until
-// `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
+// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the
+// backend's own until `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
 //
-// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of
-// keys, and as `pagelift_launcher_bind`.
+// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_BAD_VALUE,
+// PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
 pagelift_status pagelift_runner_bind(pagelift_backend backend,
                                      pagelift_registry registry,
                                      pagelift_geometry geometry,
@@ -2036,35 +2065,35 @@ pagelift_status pagelift_runner_bind(pagelift_backend backend,
                                      const pagelift_runner_options *options,
                                      pagelift_runner *runner);
 
-// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device: `pagelift_mirror_plan_bind` of the
-// runner's own plan.
+// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device:
+// `pagelift_mirror_plan_bind` of the runner's own plan.
 //
 // Errors: as that.
 pagelift_status pagelift_runner_bind_rows(pagelift_runner runner,
                                           pagelift_group_key group,
                                           const pagelift_row_binding *binding);
 
-// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that came before a step
-// begins are carried out before its forward.
+// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that
+// came before a step begins are carried out before its forward.
 //
-// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped: the rank is lost then. Those of
-// handles.
+// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped: the rank is
+// lost then. Those of handles.
 pagelift_status pagelift_runner_hear(pagelift_runner runner,
                                      const char *order);
 
-// Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any waits; UINT64_MAX is
-// all), and mirrors. A step in which nothing is computed is staged too, until the runner is idle.
+// Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any
+// waits; UINT64_MAX is all), and mirrors. A step in which nothing is computed is staged too, until the runner is idle.
 //
-// Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step may run before a call
-// succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
+// Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step
+// may run before a call succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
 pagelift_status pagelift_runner_stage(pagelift_runner runner,
                                       uint64_t lift_bytes,
                                       pagelift_staged *staged);
 
 // Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
 //
-// Errors: as `pagelift_launcher_launch`. What was to be launched has failed then (but where the call is PAGELIFT_BUSY), and the rank answers
-// so; the step may go on.
+// Errors: as `pagelift_launcher_launch`. What was to be launched has failed then (but where the call is PAGELIFT_BUSY),
+// and the rank answers so; the step may go on.
 pagelift_status pagelift_runner_before_forward(pagelift_runner runner);
 
 // Launches what comes after a forward: its mirror.
@@ -2072,8 +2101,9 @@ pagelift_status pagelift_runner_before_forward(pagelift_runner runner);
 // Errors: as `pagelift_launcher_launch`; what the step wrote is then written back by a later one.
 pagelift_status pagelift_runner_after_forward(pagelift_runner runner);
 
-// Records what comes before a forward into the graph that the stream is being captured into. A step then is `pagelift_runner_stage` and
-// `pagelift_runner_replay`. The caller promises what that of `pagelift_launcher_record` does.
+// Records what comes before a forward into the graph that the stream is being captured into. A step then is
+// `pagelift_runner_stage` and `pagelift_runner_replay`. The caller promises what that of `pagelift_launcher_record`
+// does.
 //
 // Errors: as `pagelift_launcher_record`.
 pagelift_status pagelift_runner_record_before_forward(pagelift_runner runner);
@@ -2083,20 +2113,21 @@ pagelift_status pagelift_runner_record_before_forward(pagelift_runner runner);
 // Errors: as `pagelift_launcher_record`.
 pagelift_status pagelift_runner_record_after_forward(pagelift_runner runner);
 
-// Runs the graph into which both were recorded, by calling `replay(user)`, which replays it and answers 0, or something else where it
-// could not. Meanwhile calls on the runner and its registry answer PAGELIFT_BUSY.
+// Runs the graph into which both were recorded, by calling `replay(user)`, which replays it and answers 0, or something
+// else where it could not. Meanwhile calls on the runner and its registry answer PAGELIFT_BUSY.
 //
 // The caller promises that
 // 1. `replay` may be called with `user`, and does not throw or jump out of it.
 //
-// Errors: PAGELIFT_NULL_POINTER; PAGELIFT_REGISTRY where a pool or an array is not registered any more; PAGELIFT_BACKEND where `replay`
-// answers something else than 0; those of handles. What is staged stays so: the engine replays again, or gives the rank up.
+// Errors: PAGELIFT_NULL_POINTER; PAGELIFT_REGISTRY where a pool or an array is not registered any more;
+// PAGELIFT_BACKEND where `replay` answers something else than 0; those of handles. What is staged stays so: the engine
+// replays again, or gives the rank up.
 pagelift_status pagelift_runner_replay(pagelift_runner runner,
                                        pagelift_replay replay,
                                        void *user);
 
-// Says what became of everything that has finished by now: a list of events, each for `pagelift_lifecycle_apply`. It does not wait. What
-// there is no room for is said by the next call.
+// Says what became of everything that has finished by now: a list of events, each for `pagelift_lifecycle_apply`. It
+// does not wait. What there is no room for is said by the next call.
 //
 // Errors: as `pagelift_lifecycle_effects`.
 pagelift_status pagelift_runner_poll(pagelift_runner runner,
@@ -2121,7 +2152,8 @@ pagelift_status pagelift_runner_is_idle(pagelift_runner runner,
 pagelift_status pagelift_runner_is_lost(pagelift_runner runner,
                                         bool *is_lost);
 
-// Uses another stream from now on, the one that its forwards run on. The caller promises what that of `pagelift_launcher_set_stream` does.
+// Uses another stream from now on, the one that its forwards run on. The caller promises what that of
+// `pagelift_launcher_set_stream` does.
 //
 // Errors: as `pagelift_launcher_set_stream`.
 pagelift_status pagelift_runner_set_stream(pagelift_runner runner,
@@ -2148,8 +2180,8 @@ pagelift_status pagelift_prompt_span_new(uint64_t prompt_tokens,
 
 // A span as the engine decided it, checked.
 //
-// Errors: PAGELIFT_SPAN where more is imported than the prompt has, or decoding does not resume at the token after the imported ones or
-// at the last of them, inside the prompt.
+// Errors: PAGELIFT_SPAN where more is imported than the prompt has, or decoding does not resume at the token after the
+// imported ones or at the last of them, inside the prompt.
 pagelift_status pagelift_prompt_span_explicit(uint64_t prompt_tokens,
                                               uint64_t imported_tokens,
                                               uint64_t resume_at,
@@ -2162,11 +2194,11 @@ pagelift_status pagelift_prompt_span_in_blocks_of(const pagelift_prompt_span *sp
                                                   uint64_t block_tokens,
                                                   pagelift_block_span *blocks);
 
-// Decides what becomes of a prompt's partly filled last block, in blocks of `block_tokens` tokens, with `free_pages` pages free.
-// `policy` is a pagelift_policy, `recurrence` a pagelift_recurrence. Set `decision->size` before.
+// Decides what becomes of a prompt's partly filled last block, in blocks of `block_tokens` tokens, with `free_pages`
+// pages free. `policy` is a pagelift_policy, `recurrence` a pagelift_recurrence. Set `decision->size` before.
 //
-// Errors: PAGELIFT_SPAN where the prompt is empty, a block has no slots, or ids would need more than 32 bits; PAGELIFT_BAD_VALUE,
-// PAGELIFT_WRONG_SIZE.
+// Errors: PAGELIFT_SPAN where the prompt is empty, a block has no slots, or ids would need more than 32 bits;
+// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
 pagelift_status pagelift_decide(uint32_t policy,
                                 uint64_t prompt_tokens,
                                 uint32_t recurrence,
@@ -2174,17 +2206,19 @@ pagelift_status pagelift_decide(uint32_t policy,
                                 uint32_t free_pages,
                                 pagelift_decision *decision);
 
-// Tells what the last failed call of this thread said, in `buffer`: at most `room` bytes, the 0 at the end among them, so cut where
-// that is too short. `needed` is set to the bytes that it takes, the 0 among them; it may be null. `buffer` may be null where `room`
-// is 0. A call that succeeds leaves the message; before the first failure it is empty.
+// Tells what the last failed call of this thread said, in `buffer`: at most `room` bytes, the 0 at the end among them,
+// so cut where that is too short. `needed` is set to the bytes that it takes, the 0 among them; it may be null.
+// `buffer` may be null where `room` is 0. A call that succeeds leaves the message; before the first failure it is
+// empty.
 //
-// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED; the message stays as it was. May be called at any time, also in a capture.
+// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED; the message stays as it was. May be called at any time, also in a
+// capture.
 pagelift_status pagelift_last_error(char *buffer,
                                     size_t room,
                                     size_t *needed);
 
-// Tells the kind of the last failure of this thread in one word, such as "Unregistered": the variant of the Rust error, which Python
-// has as `kind`. Otherwise as `pagelift_last_error`.
+// Tells the kind of the last failure of this thread in one word, such as "Unregistered": the variant of the Rust error,
+// which Python has as `kind`. Otherwise as `pagelift_last_error`.
 pagelift_status pagelift_last_error_kind(char *buffer,
                                          size_t room,
                                          size_t *needed);

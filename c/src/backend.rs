@@ -9,8 +9,8 @@ use crate::foreign::{Out, TextOut};
 use crate::handle::{Handle, keep, object};
 use crate::status::{Failure, Outcome, Status, answer};
 
-/// What runs kernels. Several registries, launchers and threads may share one; it lives as long as they do, whenever its handle is
-/// freed.
+/// What runs kernels. Several registries, launchers and threads may share one; it lives as long as they do, whenever its
+/// handle is freed.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Backend {
@@ -61,9 +61,9 @@ impl Engine {
     }
 }
 
-/// Opens the CPU as a backend: kernels run on `threads` worker threads (at most 1024; 0 means one for each processor), and a launch is
-/// complete when the call returns. 'Device' memory is ordinary memory. Threads do not survive fork(): open it in the process that
-/// uses it. Free it by `pagelift_backend_free`.
+/// Opens the CPU as a backend: kernels run on `threads` worker threads (at most 1024; 0 means one for each processor),
+/// and a launch is complete when the call returns. 'Device' memory is ordinary memory. Threads do not survive fork():
+/// open it in the process that uses it. Free it by `pagelift_backend_free`.
 ///
 /// Errors: PAGELIFT_BACKEND where the threads cannot be started.
 #[unsafe(no_mangle)]
@@ -76,13 +76,13 @@ pub extern "C" fn pagelift_cpu_open(threads: u32, backend: Out<Backend>) -> Stat
     })
 }
 
-/// Opens the GPU number `ordinal`, as the driver counts, as a backend, in its primary context: that of the CUDA runtime and of PyTorch,
-/// which `cuDevicePrimaryCtxRetain` gives. Streams and device memory that are handed over belong to that context; it need not be
-/// current in the calling thread. The driver's library is opened here: programs start without one. Loading the kernels may take a
-/// second. Free it by `pagelift_backend_free`.
+/// Opens the GPU number `ordinal`, as the driver counts, as a backend, in its primary context: that of the CUDA runtime
+/// and of PyTorch, which `cuDevicePrimaryCtxRetain` gives. Streams and device memory that are handed over belong to that
+/// context; it need not be current in the calling thread. The driver's library is opened here: programs start without
+/// one. Loading the kernels may take a second. Free it by `pagelift_backend_free`.
 ///
-/// Errors: PAGELIFT_NO_DRIVER; PAGELIFT_BACKEND where there is no such GPU, or one that cannot run the kernels (compute capability below
-/// 8.0); PAGELIFT_DRIVER. Not while any stream of this GPU is being captured.
+/// Errors: PAGELIFT_NO_DRIVER; PAGELIFT_BACKEND where there is no such GPU, or one that cannot run the kernels (compute
+/// capability below 8.0); PAGELIFT_DRIVER. Not while any stream of this GPU is being captured.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_cuda_open(ordinal: u32, backend: Out<Backend>) -> Status {
     answer(|| {

@@ -388,8 +388,8 @@ fn way_between(from: RustMemory, to: RustMemory) -> Outcome<Way> {
     }
 }
 
-/// Adds a way from one side of a group to another, or to itself for copies inside one pool. Its direction follows from the sides'
-/// memories.
+/// Adds a way from one side of a group to another, or to itself for copies inside one pool. Its direction follows from
+/// the sides' memories.
 ///
 /// Errors: PAGELIFT_GEOMETRY; PAGELIFT_WRONG_PLAN where the sides are of different kinds; those of handles and keys.
 #[unsafe(no_mangle)]
@@ -495,8 +495,9 @@ pub extern "C" fn pagelift_geometry_builder_digest(
     })
 }
 
-/// Checks that no two blocks share a byte, and finishes the geometry, which takes over the builder's keys. The builder is freed, also
-/// where the geometry cannot be (PAGELIFT_GEOMETRY); of other errors it is left. Free the geometry by `pagelift_geometry_free`.
+/// Checks that no two blocks share a byte, and finishes the geometry, which takes over the builder's keys. The builder
+/// is freed, also where the geometry cannot be (PAGELIFT_GEOMETRY); of other errors it is left. Free the geometry by
+/// `pagelift_geometry_free`.
 ///
 /// Errors: PAGELIFT_GEOMETRY, PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED, those of handles.
 #[unsafe(no_mangle)]

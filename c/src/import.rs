@@ -11,8 +11,9 @@ use crate::status::{Outcome, bad_value};
 
 /// The blocks and pages of one group of an import.
 ///
-/// A paged group's blocks are those from the prompt's first on, in order, up to that of `resume_at`; its pages are the writable one
-/// where it lifts the tail, and all up to it where it lifts all. A ring or a state has one block and one page.
+/// A paged group's blocks are those from the prompt's first on, in order, up to that of `resume_at`; its pages are the
+/// writable one where it lifts the tail, and all up to it where it lifts all. A ring or a state has one block and one
+/// page.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ImportGroup {
@@ -26,8 +27,8 @@ pub struct ImportGroup {
     pub pages: In<u32>,
     /// How many.
     pub pages_count: usize,
-    /// 1 where its blocks landed on the device this time, though it usually lands on the host: nothing is lifted, and `blocks` is
-    /// empty. 0 otherwise.
+    /// 1 where its blocks landed on the device this time, though it usually lands on the host: nothing is lifted, and
+    /// `blocks` is empty. 0 otherwise.
     pub landed: u32,
     /// 0.
     pub reserved: u32,

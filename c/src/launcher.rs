@@ -67,13 +67,13 @@ impl Ticket {
     }
 }
 
-/// Binds a launcher for plans with the type, the geometry and the capacity of `plan`, whose pools are registered in `registry`. `options`
-/// may be null: 4 slots, workers as the backend likes, each plan once. It uses a stream of the backend's own until
-/// `pagelift_launcher_set_stream`. It takes the page map of a row plan into its keeping: that plan alone can be staged, and by this
-/// launcher alone. Free it by `pagelift_launcher_free`.
+/// Binds a launcher for plans with the type, the geometry and the capacity of `plan`, whose pools are registered in
+/// `registry`. `options` may be null: 4 slots, workers as the backend likes, each plan once. It uses a stream of the
+/// backend's own until `pagelift_launcher_set_stream`. It takes the page map of a row plan into its keeping: that plan
+/// alone can be staged, and by this launcher alone. Free it by `pagelift_launcher_free`.
 ///
-/// Errors: PAGELIFT_REGISTRY where a pool is not registered; PAGELIFT_OUT_OF_MEMORY; PAGELIFT_LAUNCH for wrong options; PAGELIFT_BAD_VALUE,
-/// PAGELIFT_WRONG_SIZE, those of handles. In a capture: another stream's is not disturbed.
+/// Errors: PAGELIFT_REGISTRY where a pool is not registered; PAGELIFT_OUT_OF_MEMORY; PAGELIFT_LAUNCH for wrong options;
+/// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles. In a capture: another stream's is not disturbed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_bind(
     backend: Backend,
@@ -108,13 +108,13 @@ pub extern "C" fn pagelift_launcher_bind(
     })
 }
 
-/// Stages a plan: the next launch or replay carries it out. A plan staged before and not launched yet is superseded. Page-map changes take
-/// effect at once. A hot call: it takes no lists, allocates nothing, and waits for nothing.
+/// Stages a plan: the next launch or replay carries it out. A plan staged before and not launched yet is superseded.
+/// Page-map changes take effect at once. A hot call: it takes no lists, allocates nothing, and waits for nothing.
 ///
-/// Errors: PAGELIFT_RING_FULL where all slots are in flight; PAGELIFT_CAPTURE while the stream is being captured; PAGELIFT_LAUNCH for a plan
-/// of another geometry or larger capacity, or another launcher's row plan; PAGELIFT_WRONG_PLAN for one of another type;
-/// PAGELIFT_REGISTRY where an array is not registered; PAGELIFT_BUSY while another thread uses launcher, plan or registry; those of
-/// handles. What was staged before still runs then.
+/// Errors: PAGELIFT_RING_FULL where all slots are in flight; PAGELIFT_CAPTURE while the stream is being captured;
+/// PAGELIFT_LAUNCH for a plan of another geometry or larger capacity, or another launcher's row plan;
+/// PAGELIFT_WRONG_PLAN for one of another type; PAGELIFT_REGISTRY where an array is not registered; PAGELIFT_BUSY while
+/// another thread uses launcher, plan or registry; those of handles. What was staged before still runs then.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_stage(launcher: Launcher, plan: Plan, ticket: Out<Ticket>) -> Status {
     answer(|| {
@@ -133,43 +133,46 @@ pub extern "C" fn pagelift_launcher_stage(launcher: Launcher, plan: Plan, ticket
     })
 }
 
-/// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing. On a GPU it returns before that has finished,
-/// in the order of the stream; on the CPU afterwards. A hot call.
+/// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing. On a GPU it returns before
+/// that has finished, in the order of the stream; on the CPU afterwards. A hot call.
 ///
-/// Errors: PAGELIFT_CAPTURE while the stream is being captured (see `pagelift_launcher_record`); PAGELIFT_REGISTRY where a pool or an array was
-/// released; PAGELIFT_CONTEXT_LOST; PAGELIFT_BUSY while another thread uses the launcher, or its registry for any launch; those of
-/// handles. Nothing ran then.
+/// Errors: PAGELIFT_CAPTURE while the stream is being captured (see `pagelift_launcher_record`); PAGELIFT_REGISTRY where
+/// a pool or an array was released; PAGELIFT_CONTEXT_LOST; PAGELIFT_BUSY while another thread uses the launcher, or its
+/// registry for any launch; those of handles. Nothing ran then.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_launch(launcher: Launcher) -> Status {
     answer(|| launcher.handle().change(|own| own.launch(|launcher, memory| Ok(launcher.launch(memory)?))))
 }
 
-/// Records the kernel into the graph that the launcher's stream is being captured into (`cuStreamBeginCapture`, in any mode): one node. Each
-/// replay then carries out the plan that is staged at that time, once; a replay without one does nothing. Give the launcher the stream
-/// before the capture begins. It may be recorded into any number of graphs.
+/// Records the kernel into the graph that the launcher's stream is being captured into (`cuStreamBeginCapture`, in any
+/// mode): one node. Each replay then carries out the plan that is staged at that time, once; a replay without one does
+/// nothing. Give the launcher the stream before the capture begins. It may be recorded into any number of graphs.
 ///
 /// The caller promises that
 /// 1. the launcher is freed only when no graph with it is replayed any more, and the last replay has finished;
-/// 2. replays run in the order of the launcher's stream: one after the other, each after the `pagelift_launcher_stage` before it and before
-///    the next one. On that stream they do;
+/// 2. replays run in the order of the launcher's stream: one after the other, each after the `pagelift_launcher_stage`
+///    before it and before the next one. On that stream they do;
 /// 3. until a replay has finished, nobody touches what its plan reads and writes: the registry does not know of replays.
 ///
-/// Errors: PAGELIFT_CAPTURE where the stream is not being captured (that of the CPU never is), and as `pagelift_launcher_launch`.
+/// Errors: PAGELIFT_CAPTURE where the stream is not being captured (that of the CPU never is), and as
+/// `pagelift_launcher_launch`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_record(launcher: Launcher) -> Status {
     answer(|| launcher.handle().change(|own| own.record(|launcher, memory| launcher.record(memory))))
 }
 
-/// Uses another stream from now on: a CUstream (or cudaStream_t); null is the default stream. What is enqueued there comes after all that
-/// is on the one before; where both are the same stream nothing is done, so that an engine may say its stream in every step.
+/// Uses another stream from now on: a CUstream (or cudaStream_t); null is the default stream. What is enqueued there
+/// comes after all that is on the one before; where both are the same stream nothing is done, so that an engine may say
+/// its stream in every step.
 ///
 /// The caller promises that
-/// 1. the stream is of the backend's GPU, in its primary context, and lives as long as the launcher uses it and as the registry that
-///    its launches were made with;
+/// 1. the stream is of the backend's GPU, in its primary context, and lives as long as the launcher uses it and as the
+///    registry that its launches were made with;
 /// 2. no capture of it begins in one thread while another thread stages or launches on it.
 ///
-/// Errors: PAGELIFT_CAPTURE while one of the two streams is being captured; PAGELIFT_BACKEND for a stream of another GPU, for the calling
-/// thread's own default stream (2), and for the CPU, which has no streams; those of handles. The launcher stays on its stream then.
+/// Errors: PAGELIFT_CAPTURE while one of the two streams is being captured; PAGELIFT_BACKEND for a stream of another
+/// GPU, for the calling thread's own default stream (2), and for the CPU, which has no streams; those of handles. The
+/// launcher stays on its stream then.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_set_stream(launcher: Launcher, stream: Out<c_void>) -> Status {
     switch(launcher, Some(stream))
@@ -193,10 +196,11 @@ pub fn of_backend(has_streams: bool) -> Outcome {
     if has_streams { Ok(()) } else { Err(Failure::new(Status::Backend, text)) }
 }
 
-/// Waits until everything on its stream has finished: other calls on the launcher answer PAGELIFT_BUSY meanwhile, but for those that look
-/// (state, is_done, report, counters).
+/// Waits until everything on its stream has finished: other calls on the launcher answer PAGELIFT_BUSY meanwhile, but
+/// for those that look (state, is_done, report, counters).
 ///
-/// Errors: PAGELIFT_CAPTURE while the stream is being captured, PAGELIFT_CONTEXT_LOST where some of it failed, those of handles.
+/// Errors: PAGELIFT_CAPTURE while the stream is being captured, PAGELIFT_CONTEXT_LOST where some of it failed, those of
+/// handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_wait(launcher: Launcher) -> Status {
     answer(|| launcher.handle().look(|own| Ok(own.value().wait()?)))
@@ -224,8 +228,8 @@ fn look<R>(launcher: Launcher, ticket: Ticket, look: impl FnOnce(RustState) -> O
     launcher.handle().look(|own| look(own.value().state(ticket.id())))
 }
 
-/// Tells what became of a ticket: a look at memory, and no call of a driver. Safe in a capture, and beside other threads that look. A hot
-/// call.
+/// Tells what became of a ticket: a look at memory, and no call of a driver. Safe in a capture, and beside other threads
+/// that look. A hot call.
 ///
 /// Errors: PAGELIFT_BUSY while another thread stages, launches or records; those of handles.
 #[unsafe(no_mangle)]
@@ -301,10 +305,11 @@ pub extern "C" fn pagelift_launcher_report(
     })
 }
 
-/// Tells the digest that a call added to the plan which was staged as `ticket`. Results are kept until the next plan is staged.
+/// Tells the digest that a call added to the plan which was staged as `ticket`. Results are kept until the next plan is
+/// staged.
 ///
-/// Errors: PAGELIFT_LAUNCH before the ticket is done, and where there are no such results (any more); PAGELIFT_WRONG_PLAN for a launcher
-/// that was not bound with a digest plan; those of handles.
+/// Errors: PAGELIFT_LAUNCH before the ticket is done, and where there are no such results (any more);
+/// PAGELIFT_WRONG_PLAN for a launcher that was not bound with a digest plan; those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_digest(
     launcher: Launcher,
@@ -325,8 +330,8 @@ pub extern "C" fn pagelift_launcher_digest(
 /// A count that nobody keeps.
 pub const PAGELIFT_UNCOUNTED: u64 = u64::MAX;
 
-/// Sums since a launcher was bound: software accounting of what plans said and kernels reported, not what a bus carried. What nobody counts
-/// is PAGELIFT_UNCOUNTED, never 0.
+/// Sums since a launcher was bound: software accounting of what plans said and kernels reported, not what a bus carried.
+/// What nobody counts is PAGELIFT_UNCOUNTED, never 0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Counters {
@@ -401,8 +406,9 @@ pub extern "C" fn pagelift_launcher_id(launcher: Launcher, id: Out<u64>) -> Stat
     })
 }
 
-/// Waits for its stream and frees a launcher. One that was recorded is freed when no graph with it will be replayed any more: such a replay
-/// would touch memory that is gone. In a capture of its stream it does not wait: the driver frees nothing that is in use.
+/// Waits for its stream and frees a launcher. One that was recorded is freed when no graph with it will be replayed any
+/// more: such a replay would touch memory that is gone. In a capture of its stream it does not wait: the driver frees
+/// nothing that is in use.
 ///
 /// Errors: those of handles.
 #[unsafe(no_mangle)]

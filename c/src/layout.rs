@@ -199,8 +199,8 @@ pub extern "C" fn pagelift_paged_layout_indexer_mxfp4(block_tokens: u32, layout:
     family!(layout = layout::PagedLayout::indexer_mxfp4(block_tokens))
 }
 
-/// DeepSeek V4 in fp8: a segment of 576-byte rows, then one of 8 bytes; pages are a multiple of `rounding` bytes (576 or 512, as the
-/// engine has it).
+/// DeepSeek V4 in fp8: a segment of 576-byte rows, then one of 8 bytes; pages are a multiple of `rounding` bytes (576 or
+/// 512, as the engine has it).
 ///
 /// Errors: PAGELIFT_LAYOUT.
 #[unsafe(no_mangle)]
@@ -364,8 +364,8 @@ pub struct RingLayoutSpec {
     pub page_bytes: u64,
 }
 
-/// One page for each request, overwritten in turn: the row of position `p` lies in slot `p % slots`. It is lifted whole, and mirrored
-/// slot by slot.
+/// One page for each request, overwritten in turn: the row of position `p` lies in slot `p % slots`. It is lifted whole,
+/// and mirrored slot by slot.
 ///
 /// Errors: PAGELIFT_LAYOUT where a size is 0 or overflows, or the page is too small.
 #[unsafe(no_mangle)]
@@ -409,7 +409,8 @@ pub enum ConvOrder {
 pub struct StatePart {
     /// The name that pairs it with the other side's part.
     pub name: Text,
-    /// Bytes from the page's start; of PAGELIFT_AFTER, it follows the part before. Either all parts follow one another, or none.
+    /// Bytes from the page's start; of PAGELIFT_AFTER, it follows the part before. Either all parts follow one another,
+    /// or none.
     pub offset: u64,
     /// Its size.
     pub bytes: u32,
@@ -504,8 +505,8 @@ pub struct GdnShape {
     pub tp: u32,
 }
 
-/// A gated delta net: convolution window (3 + spec, conv_dim / tp) in bf16, then the temporal state (v_heads / tp, v_dim, k_dim) in
-/// f32. `page_bytes` is 0 where the page is not padded.
+/// A gated delta net: convolution window (3 + spec, conv_dim / tp) in bf16, then the temporal state (v_heads / tp,
+/// v_dim, k_dim) in f32. `page_bytes` is 0 where the page is not padded.
 ///
 /// Errors: PAGELIFT_LAYOUT where ranks do not divide evenly, or a size overflows.
 #[unsafe(no_mangle)]
@@ -545,8 +546,8 @@ pub struct SsmShape {
     pub tp: u32,
 }
 
-/// Mamba2: convolution window (kernel - 1 + spec, (inner + 2 * groups * state) / tp) in bf16, then the SSM state (heads / tp, head_dim,
-/// state) in f32. `page_bytes` is 0 where the page is not padded.
+/// Mamba2: convolution window (kernel - 1 + spec, (inner + 2 * groups * state) / tp) in bf16, then the SSM state (heads
+/// / tp, head_dim, state) in f32. `page_bytes` is 0 where the page is not padded.
 ///
 /// Errors: PAGELIFT_LAYOUT.
 #[unsafe(no_mangle)]
@@ -581,8 +582,8 @@ pub struct PleShape {
     pub spec: u32,
 }
 
-/// A PLE short convolution ((kernel - 1) * ngram + spec, hidden * hc) in bf16, whole on every rank. `page_bytes` is 0 where the page is
-/// not padded.
+/// A PLE short convolution ((kernel - 1) * ngram + spec, hidden * hc) in bf16, whole on every rank. `page_bytes` is 0
+/// where the page is not padded.
 ///
 /// Errors: PAGELIFT_LAYOUT.
 #[unsafe(no_mangle)]

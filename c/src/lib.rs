@@ -38,8 +38,8 @@ pub mod status;
 
 use std::ffi::c_char;
 
-/// The number of this interface. It changes when a program that was compiled with an earlier header would no longer work; the shared
-/// library is called `libpagelift.so.N` by it.
+/// The number of this interface. It changes when a program that was compiled with an earlier header would no longer
+/// work; the shared library is called `libpagelift.so.N` by it.
 pub const PAGELIFT_ABI: u32 = 1;
 
 /// The library's version, such as "0.1.0": text that lives as long as the library.

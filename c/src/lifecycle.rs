@@ -16,10 +16,11 @@ use crate::status::{Failure, Outcome, Status, answer, bad_value};
 
 /// Who may see which block, and what may be used again, of all requests of an engine: one, at its scheduler.
 ///
-/// It takes events and gives effects; ranks are told by orders, and answer with events, which a runner does. It has no clock, and does no
-/// input or output. Events, effects, orders and what is known of a request are JSON, with the names that they have in logs and in Python:
-/// {"event": "begin", "request": R, "tokens": 1}, where R is what {"effect": "admitted", "request": R} brought. The documentation of the
-/// Rust library's `lifecycle::Event`, `Effect` and `Order` lists them.
+/// It takes events and gives effects; ranks are told by orders, and answer with events, which a runner does. It has no
+/// clock, and does no input or output. Events, effects, orders and what is known of a request are JSON, with the names
+/// that they have in logs and in Python: {"event": "begin", "request": R, "tokens": 1}, where R is what {"effect":
+/// "admitted", "request": R} brought. The documentation of the Rust library's `lifecycle::Event`, `Effect` and `Order`
+/// lists them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Lifecycle {
@@ -55,7 +56,8 @@ pub struct LifecycleOptions {
     pub size: u32,
     /// Ranks: 1 to 64.
     pub ranks: u32,
-    /// The ranks that write host blocks, a bit for each; 0 means all: right where each has its own heads. One where all have the same rows.
+    /// The ranks that write host blocks, a bit for each; 0 means all: right where each has its own heads. One where all
+    /// have the same rows.
     pub writers: u64,
     /// Tokens of a block and of a page.
     pub block_tokens: u32,
@@ -116,10 +118,11 @@ pub extern "C" fn pagelift_lifecycle_new(options: In<LifecycleOptions>, lifecycl
     })
 }
 
-/// Takes an event. What is to be done then, `pagelift_lifecycle_effects` and `pagelift_lifecycle_orders` tell, until the next event.
+/// Takes an event. What is to be done then, `pagelift_lifecycle_effects` and `pagelift_lifecycle_orders` tell, until the
+/// next event.
 ///
-/// Errors: PAGELIFT_BAD_TEXT for what is no event; PAGELIFT_LIFECYCLE where it makes no sense now, or there is no room for what it asks. Nothing
-/// has changed then, but what was counted. Those of handles.
+/// Errors: PAGELIFT_BAD_TEXT for what is no event; PAGELIFT_LIFECYCLE where it makes no sense now, or there is no room
+/// for what it asks. Nothing has changed then, but what was counted. Those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_lifecycle_apply(lifecycle: Lifecycle, event: Text) -> Status {
     answer(|| {
@@ -130,8 +133,8 @@ pub extern "C" fn pagelift_lifecycle_apply(lifecycle: Lifecycle, event: Text) ->
 
 /// Tells the effects of the last event, in that order: a list.
 ///
-/// Text is written as a whole: PAGELIFT_CAPACITY where there is no room for it, with `needed` set to the bytes that it takes, the 0 at the
-/// end among them; then ask again. Other errors: those of handles.
+/// Text is written as a whole: PAGELIFT_CAPACITY where there is no room for it, with `needed` set to the bytes that it
+/// takes, the 0 at the end among them; then ask again. Other errors: those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_lifecycle_effects(
     lifecycle: Lifecycle,
@@ -145,7 +148,8 @@ pub extern "C" fn pagelift_lifecycle_effects(
     })
 }
 
-/// Tells what all ranks are told of the last event, in that order: a list, each item for `pagelift_runner_hear`, there or through a pipe.
+/// Tells what all ranks are told of the last event, in that order: a list, each item for `pagelift_runner_hear`, there
+/// or through a pipe.
 ///
 /// Errors: as `pagelift_lifecycle_effects`.
 #[unsafe(no_mangle)]
@@ -161,8 +165,9 @@ pub extern "C" fn pagelift_lifecycle_orders(
     })
 }
 
-/// Tells what is known of a request (the JSON that `admitted` brought): "stage", "begun" (steps), "next_token", "durable" (tokens whose
-/// rows are safe in the host pool), "blocks" by position, and "pages" as [position, page, state]; null where it is over.
+/// Tells what is known of a request (the JSON that `admitted` brought): "stage", "begun" (steps), "next_token",
+/// "durable" (tokens whose rows are safe in the host pool), "blocks" by position, and "pages" as [position, page,
+/// state]; null where it is over.
 ///
 /// Errors: PAGELIFT_BAD_TEXT, and as `pagelift_lifecycle_effects`.
 #[unsafe(no_mangle)]

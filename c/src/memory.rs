@@ -137,18 +137,20 @@ pub extern "C" fn pagelift_registry_new(registry: Out<Registry>) -> Status {
     })
 }
 
-/// Takes in `bytes` bytes at `start` that the caller made and will free, where they lie: of the host (`memory` is PAGELIFT_MEMORY_HOST;
-/// on a GPU they are pinned and mapped here, unless they are already), or of the device (a CUdeviceptr as a pointer; on the CPU any
-/// memory).
+/// Takes in `bytes` bytes at `start` that the caller made and will free, where they lie: of the host (`memory` is
+/// PAGELIFT_MEMORY_HOST; on a GPU they are pinned and mapped here, unless they are already), or of the device (a
+/// CUdeviceptr as a pointer; on the CPU any memory).
 ///
 /// The caller promises that
-/// 1. `bytes` initialised bytes lie there, which can be read and written, until the region is released or the registry is freed;
+/// 1. `bytes` initialised bytes lie there, which can be read and written, until the region is released or the registry
+///    is freed;
 /// 2. what a launch reads or writes is left alone by everybody else from then on until it is done, as a stream orders it;
 /// 3. host memory that somebody else registered with CUDA before stays registered as long;
 /// 4. device memory is of the backend's GPU, in its primary context.
 ///
-/// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_BAD_VALUE for no bytes; PAGELIFT_REGISTRY where it shares bytes with a region that is here, or
-/// is registered with CUDA in part; what the driver says. In a capture: another stream's is not disturbed.
+/// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_BAD_VALUE for no bytes; PAGELIFT_REGISTRY where it shares bytes with a region
+/// that is here, or is registered with CUDA in part; what the driver says. In a capture: another stream's is not
+/// disturbed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_registry_adopt(
     registry: Registry,
@@ -181,8 +183,8 @@ fn check_start(start: Out<c_void>, bytes: usize) -> Outcome {
     end.map(drop).ok_or_else(|| bad_value("bytes", bytes, "at least 1, and an end inside of memory"))
 }
 
-/// Allocates `bytes` zeroed bytes, page-aligned: pinned and mapped memory of the host, or memory of the device. They are freed when the
-/// region is released or the registry freed.
+/// Allocates `bytes` zeroed bytes, page-aligned: pinned and mapped memory of the host, or memory of the device. They are
+/// freed when the region is released or the registry freed.
 ///
 /// Errors: PAGELIFT_OUT_OF_MEMORY. In a capture: another stream's is not disturbed.
 #[unsafe(no_mangle)]
@@ -226,9 +228,10 @@ pub struct HostPoolSpec {
     pub reserved: u32,
 }
 
-/// Takes in a host pool of many gigabytes that the caller made and will free, `blocks * block_bytes` bytes at `start`, registered in
-/// chunks by several threads. `regions` gets a region for each chunk, as many as there is room for (`regions_room`), `regions_count`
-/// how many there are, `blocks_per_extent` the blocks of each but the last, which may have fewer. A geometry has an extent for each.
+/// Takes in a host pool of many gigabytes that the caller made and will free, `blocks * block_bytes` bytes at `start`,
+/// registered in chunks by several threads. `regions` gets a region for each chunk, as many as there is room for
+/// (`regions_room`), `regions_count` how many there are, `blocks_per_extent` the blocks of each but the last, which may
+/// have fewer. A geometry has an extent for each.
 ///
 /// The caller promises that
 /// 1. the bytes lie there, initialised, to be read and written, until all regions are released or the registry is freed;
@@ -298,12 +301,12 @@ pub extern "C" fn pagelift_registry_region(registry: Registry, id: RegionId, reg
     })
 }
 
-/// Releases a region once no launch uses it any more: this waits. It is freed where it was allocated here, forgotten where it was
-/// adopted. Launchers that need it refuse work from then on.
+/// Releases a region once no launch uses it any more: this waits. It is freed where it was allocated here, forgotten
+/// where it was adopted. Launchers that need it refuse work from then on.
 ///
-/// Errors: PAGELIFT_REGISTRY where it was released before, or is another registry's; PAGELIFT_IN_USE while a launcher that was recorded
-/// into a graph is not freed, for graphs are replayed without this library's knowledge; PAGELIFT_CAPTURE where a stream with launches
-/// is being captured; PAGELIFT_BUSY.
+/// Errors: PAGELIFT_REGISTRY where it was released before, or is another registry's; PAGELIFT_IN_USE while a launcher
+/// that was recorded into a graph is not freed, for graphs are replayed without this library's knowledge;
+/// PAGELIFT_CAPTURE where a stream with launches is being captured; PAGELIFT_BUSY.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_registry_release(registry: Registry, region: RegionId) -> Status {
     answer(|| {
@@ -327,11 +330,11 @@ pub extern "C" fn pagelift_registry_release(registry: Registry, region: RegionId
 /// Bytes that are read at a time.
 const PIECE: usize = 4 << 20;
 
-/// Copies `bytes` bytes from offset `at` of a region on to `into`, in whatever memory the region is, once no launch that this registry
-/// knows of touches it: this waits. Replays of graphs of the caller's it does not know of.
+/// Copies `bytes` bytes from offset `at` of a region on to `into`, in whatever memory the region is, once no launch that
+/// this registry knows of touches it: this waits. Replays of graphs of the caller's it does not know of.
 ///
-/// Errors: PAGELIFT_REGISTRY where it was released, or has no such bytes; PAGELIFT_CAPTURE where a stream with launches is being
-/// captured; PAGELIFT_BUSY.
+/// Errors: PAGELIFT_REGISTRY where it was released, or has no such bytes; PAGELIFT_CAPTURE where a stream with launches
+/// is being captured; PAGELIFT_BUSY.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_registry_read(
     registry: Registry,
@@ -361,7 +364,8 @@ pub extern "C" fn pagelift_registry_read(
     })
 }
 
-/// Copies `bytes` bytes at `from` to offset `at` of a region on, once no launch that this registry knows of touches it: this waits.
+/// Copies `bytes` bytes at `from` to offset `at` of a region on, once no launch that this registry knows of touches it:
+/// this waits.
 ///
 /// Errors: as `pagelift_registry_read`.
 #[unsafe(no_mangle)]
@@ -390,8 +394,8 @@ pub extern "C" fn pagelift_registry_len(registry: Registry, regions: Out<usize>)
     })
 }
 
-/// Waits for all launches and frees a registry: what it allocated is freed, what it adopted is the caller's again. Where launches cannot
-/// be waited for, what they may use is never freed.
+/// Waits for all launches and frees a registry: what it allocated is freed, what it adopted is the caller's again. Where
+/// launches cannot be waited for, what they may use is never freed.
 ///
 /// Errors: PAGELIFT_IN_USE while a launcher that was bound to it is not freed, those of handles.
 #[unsafe(no_mangle)]

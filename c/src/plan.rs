@@ -143,11 +143,12 @@ pub fn made(
     })
 }
 
-/// Makes a plan of whole blocks in `direction` (a pagelift_direction). `capacity` may be null: 384 jobs, 8192 list entries. Plans from the
-/// host to the device are restore plans, those from the device to the host write-back plans. Free it by `pagelift_plan_free`.
+/// Makes a plan of whole blocks in `direction` (a pagelift_direction). `capacity` may be null: 384 jobs, 8192 list
+/// entries. Plans from the host to the device are restore plans, those from the device to the host write-back plans.
+/// Free it by `pagelift_plan_free`.
 ///
-/// Errors: PAGELIFT_CAPACITY past the most that is allowed, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of
-/// handles.
+/// Errors: PAGELIFT_CAPACITY past the most that is allowed, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE,
+/// PAGELIFT_WRONG_SIZE, those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_page_plan_new(
     geometry: Geometry,
@@ -193,8 +194,8 @@ pub extern "C" fn pagelift_write_back_plan_new(
     })
 }
 
-/// Makes a plan of digests: one number of 64 bits for each list of blocks, the same for the same rows wherever they lie, and whatever
-/// lies in holes and padding.
+/// Makes a plan of digests: one number of 64 bits for each list of blocks, the same for the same rows wherever they lie,
+/// and whatever lies in holes and padding.
 ///
 /// Errors: as `pagelift_page_plan_new`.
 #[unsafe(no_mangle)]
@@ -211,8 +212,8 @@ pub extern "C" fn pagelift_digest_plan_new(
 /// Empties a plan of pages or of digests, and keeps its memory. Numbers of digests that it gave before are of no use any more.
 /// A hot call.
 ///
-/// Errors: PAGELIFT_WRONG_PLAN for a plan of rows, whose bindings stay from step to step (`pagelift_row_plan_clear_bindings`); those of
-/// handles.
+/// Errors: PAGELIFT_WRONG_PLAN for a plan of rows, whose bindings stay from step to step
+/// (`pagelift_row_plan_clear_bindings`); those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_plan_clear(plan: Plan) -> Status {
     answer(|| {
@@ -268,11 +269,12 @@ fn key_of<D: RustDirection, K: Kind>(route: &AnyRoute) -> Option<geometry::Route
     route.downcast_ref().copied()
 }
 
-/// Copies whole blocks along a route, `sources[i]` to `destinations[i]`. Where rows per block differ, both lists are read as one row of
-/// rows after another: two blocks of 128 fill four pages of 64.
+/// Copies whole blocks along a route, `sources[i]` to `destinations[i]`. Where rows per block differ, both lists are
+/// read as one row of rows after another: two blocks of 128 fill four pages of 64.
 ///
-/// Errors: PAGELIFT_PLAN where the lists do not fit each other, an id is out of range, a row is written twice, or read and written, or a
-/// block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN for a route of another direction; those of handles and keys.
+/// Errors: PAGELIFT_PLAN where the lists do not fit each other, an id is out of range, a row is written twice, or read
+/// and written, or a block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN for a route of another
+/// direction; those of handles and keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_page_plan_gather(
     plan: Plan,
@@ -318,7 +320,8 @@ fn gather<D: RustDirection>(
 
 /// Writes zeros to rows `first` to `first + rows - 1` of a block at the end of a route.
 ///
-/// Errors: PAGELIFT_PLAN where these are not rows of the block, or are written already; otherwise as `pagelift_page_plan_gather`.
+/// Errors: PAGELIFT_PLAN where these are not rows of the block, or are written already; otherwise as
+/// `pagelift_page_plan_gather`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_page_plan_zero(
     plan: Plan,
@@ -366,9 +369,9 @@ fn restore<T>(plan: &mut AnyPlan, call: impl FnOnce(&mut plan::RestorePlan) -> O
 
 /// Adds an import: what each of its groups lifts. `mode` is a pagelift_tail_rows. All of its lists are checked.
 ///
-/// Errors: PAGELIFT_PLAN where a lifted group is missing or comes twice, a list has another length than the tokens need, an id is out of
-/// range, rows are written twice, or a block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_SPAN; PAGELIFT_WRONG_PLAN;
-/// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE; those of handles and keys.
+/// Errors: PAGELIFT_PLAN where a lifted group is missing or comes twice, a list has another length than the tokens need,
+/// an id is out of range, rows are written twice, or a block belongs to another group; PAGELIFT_CAPACITY; PAGELIFT_SPAN;
+/// PAGELIFT_WRONG_PLAN; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE; those of handles and keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_restore_plan_lift(plan: Plan, import: In<Import>, mode: u32) -> Status {
     answer(|| {
@@ -391,8 +394,8 @@ pub struct LiftProgress {
     pub is_finished: u32,
 }
 
-/// Adds as much of an import as `budget` bytes allow, and takes that from it; `progress` says where the next plan goes on. An empty plan
-/// takes at least one page, however small the budget. Keep the old progress until the plan is staged.
+/// Adds as much of an import as `budget` bytes allow, and takes that from it; `progress` says where the next plan goes
+/// on. An empty plan takes at least one page, however small the budget. Keep the old progress until the plan is staged.
 ///
 /// Errors: as `pagelift_restore_plan_lift`; plan, progress and budget are then as they were.
 #[unsafe(no_mangle)]
@@ -523,8 +526,8 @@ impl DigestNumber {
 
 /// Adds the first `rows` rows of a list of host blocks.
 ///
-/// Errors: PAGELIFT_PLAN where the side lies on the device, the list has fewer rows, or an id is out of range; PAGELIFT_CAPACITY;
-/// PAGELIFT_WRONG_PLAN; those of handles and keys.
+/// Errors: PAGELIFT_PLAN where the side lies on the device, the list has fewer rows, or an id is out of range;
+/// PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN; those of handles and keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_digest_plan_host(
     plan: Plan,

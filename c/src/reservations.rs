@@ -13,8 +13,9 @@ use crate::keys::Keys;
 use crate::plan::PlanCapacity;
 use crate::status::{Failure, Status, answer};
 
-/// Imports between reservation and release. An import is reserved when its host blocks and pages are known, before anything is received:
-/// all that can be wrong with its lists is found then, once, and no two imports lift into one page.
+/// Imports between reservation and release. An import is reserved when its host blocks and pages are known, before
+/// anything is received: all that can be wrong with its lists is found then, once, and no two imports lift into one
+/// page.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Reservations {
@@ -64,8 +65,8 @@ impl ImportId {
     }
 }
 
-/// Makes reservations for a geometry: `imports` imports at one time (at most 2^20), each with room for `capacity`, which may be null.
-/// Free them by `pagelift_reservations_free`.
+/// Makes reservations for a geometry: `imports` imports at one time (at most 2^20), each with room for `capacity`, which
+/// may be null. Free them by `pagelift_reservations_free`.
 ///
 /// Errors: PAGELIFT_CAPACITY, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_WRONG_SIZE, those of handles.
 #[unsafe(no_mangle)]
@@ -88,8 +89,8 @@ pub extern "C" fn pagelift_reservations_new(
 
 /// Takes an import's blocks and pages for it, and works out what lifting it in `mode` (a pagelift_tail_rows) takes.
 ///
-/// Errors: as `pagelift_restore_plan_lift`; PAGELIFT_PLAN where another import lifts into one of its pages, or holds one that it would
-/// lift into; PAGELIFT_CAPACITY where all imports are taken. Nothing is held then that was not before.
+/// Errors: as `pagelift_restore_plan_lift`; PAGELIFT_PLAN where another import lifts into one of its pages, or holds one
+/// that it would lift into; PAGELIFT_CAPACITY where all imports are taken. Nothing is held then that was not before.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_reservations_reserve(
     reservations: Reservations,

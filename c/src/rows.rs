@@ -38,8 +38,8 @@ impl RowCapacity {
 /// A page, or a block, that means: none.
 pub const PAGELIFT_NONE: u32 = u32::MAX;
 
-/// The device arrays that say which rows a step wrote. Addresses are fixed when a graph is captured; contents are read by each replay.
-/// All lie in registered memory of the device.
+/// The device arrays that say which rows a step wrote. Addresses are fixed when a graph is captured; contents are read
+/// by each replay. All lie in registered memory of the device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RowBinding {
@@ -52,7 +52,8 @@ pub struct RowBinding {
     pub slots: u64,
     /// int32_t, the number of valid entries; 0: all are.
     pub count: u64,
-    /// int32_t, `requests + 1` of them, where each request's tokens begin, not falling; the last is the number of tokens. 0: no requests.
+    /// int32_t, `requests + 1` of them, where each request's tokens begin, not falling; the last is the number of
+    /// tokens. 0: no requests.
     pub query_starts: u64,
     /// int32_t, `requests` of them, the accepted tokens of each request, a prefix; 0: all are. Only with `query_starts`.
     pub accepted: u64,
@@ -93,8 +94,8 @@ impl RowBinding {
     }
 }
 
-/// Makes a plan of rows in `direction` (a pagelift_direction). `capacity` may be null: 16 bindings, 1024 changes. Plans from the device to
-/// the host are mirror plans. Free it by `pagelift_plan_free`.
+/// Makes a plan of rows in `direction` (a pagelift_direction). `capacity` may be null: 16 bindings, 1024 changes. Plans
+/// from the device to the host are mirror plans. Free it by `pagelift_plan_free`.
 ///
 /// Errors: as `pagelift_page_plan_new`.
 #[unsafe(no_mangle)]
@@ -114,8 +115,8 @@ pub extern "C" fn pagelift_row_plan_new(
     })
 }
 
-/// Makes a plan that writes newly generated rows back to host blocks: bindings say which rows, the page map where to. The launcher that
-/// was bound with it last keeps its page map on the device; others refuse the plan.
+/// Makes a plan that writes newly generated rows back to host blocks: bindings say which rows, the page map where to.
+/// The launcher that was bound with it last keeps its page map on the device; others refuse the plan.
 ///
 /// Errors: as `pagelift_page_plan_new`.
 #[unsafe(no_mangle)]
@@ -129,12 +130,12 @@ pub extern "C" fn pagelift_mirror_plan_new(
     })
 }
 
-/// Gathers rows by an index list into a compact buffer: entry `i` of `list->slots` names row `r % rows` of block `r / rows` of the source
-/// side, which goes to row `i` of the buffer. Negative entries leave their row alone.
+/// Gathers rows by an index list into a compact buffer: entry `i` of `list->slots` names row `r % rows` of block `r /
+/// rows` of the source side, which goes to row `i` of the buffer. Negative entries leave their row alone.
 ///
-/// Errors: PAGELIFT_PLAN where the key is bound already, another binding writes to the buffer or reads it, or the list has room for more
-/// entries than the buffer has rows; PAGELIFT_WRONG_PLAN for a route of another direction; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE,
-/// those of handles and keys.
+/// Errors: PAGELIFT_PLAN where the key is bound already, another binding writes to the buffer or reads it, or the list
+/// has room for more entries than the buffer has rows; PAGELIFT_WRONG_PLAN for a route of another direction;
+/// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles and keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_row_plan_gather_rows(
     plan: Plan,
@@ -205,8 +206,9 @@ fn mirror<T>(plan: &mut AnyPlan, call: impl FnOnce(&mut plan::MirrorPlan) -> Out
 
 /// Mirrors the rows of a paged or ring group that a step wrote, as `binding` will say on the device.
 ///
-/// Errors: PAGELIFT_PLAN where the group has no host side or is bound already, an address is 0 or misaligned; PAGELIFT_CAPACITY;
-/// PAGELIFT_WRONG_PLAN for a state; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles and keys.
+/// Errors: PAGELIFT_PLAN where the group has no host side or is bound already, an address is 0 or misaligned;
+/// PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN for a state; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles and
+/// keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_mirror_plan_bind(plan: Plan, group: GroupKey, binding: In<RowBinding>) -> Status {
     answer(|| {
@@ -218,11 +220,12 @@ pub extern "C" fn pagelift_mirror_plan_bind(plan: Plan, group: GroupKey, binding
     })
 }
 
-/// Maps `page` of `group` to host block `block`, in the page map of a mirror plan. Takes effect when the plan is staged. A hot call.
+/// Maps `page` of `group` to host block `block`, in the page map of a mirror plan. Takes effect when the plan is staged.
+/// A hot call.
 ///
-/// Errors: PAGELIFT_PLAN where an id is out of range, the page is mapped, the block mirrors another page, one of them belongs to another
-/// group, or pages and blocks differ in rows (see `pagelift_page_map_map_rows`); PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN; those of
-/// handles and keys.
+/// Errors: PAGELIFT_PLAN where an id is out of range, the page is mapped, the block mirrors another page, one of them
+/// belongs to another group, or pages and blocks differ in rows (see `pagelift_page_map_map_rows`); PAGELIFT_CAPACITY;
+/// PAGELIFT_WRONG_PLAN; those of handles and keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_page_map_map(plan: Plan, group: GroupKey, page: u32, block: u32) -> Status {
     answer(|| {
@@ -237,8 +240,8 @@ pub extern "C" fn pagelift_page_map_map(plan: Plan, group: GroupKey, page: u32, 
     })
 }
 
-/// Maps the rows of a page from `page_row` on to those of a block from `block_row` on, where pages and blocks differ in rows: as many as
-/// the smaller of the two has.
+/// Maps the rows of a page from `page_row` on to those of a block from `block_row` on, where pages and blocks differ in
+/// rows: as many as the smaller of the two has.
 ///
 /// Errors: as `pagelift_page_map_map`; PAGELIFT_PLAN where a first row is no multiple of that number.
 #[unsafe(no_mangle)]

@@ -31,8 +31,9 @@ use crate::status::{Failure, Outcome, Status, answer, bad_value};
 
 /// One rank's steps: what they lift, mirror and write back, by one launch each.
 ///
-/// In each step the rank hears its orders, stages its plans, and launches them around its forward, or replays the graph that they were
-/// recorded into. It polls when it likes, and its events go to the scheduler's lifecycle. None of it waits for a launch.
+/// In each step the rank hears its orders, stages its plans, and launches them around its forward, or replays the graph
+/// that they were recorded into. It polls when it likes, and its events go to the scheduler's lifecycle. None of it
+/// waits for a launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Runner {
@@ -155,9 +156,9 @@ object!(Running, Runner);
 
 /// Which blocks and pages of a group a lifecycle's numbers stand for: entry `n` of a list is the group's for number `n`.
 ///
-/// A group that lifts its tail has `blocks` by the lifecycle's blocks and `pages` by its pages. One that has all of its pages on the
-/// device has `each` pages for each slot of a request, by position. A ring has both by the slots of requests, a state its pages by the
-/// slots of requests.
+/// A group that lifts its tail has `blocks` by the lifecycle's blocks and `pages` by its pages. One that has all of its
+/// pages on the device has `each` pages for each slot of a request, by position. A ring has both by the slots of
+/// requests, a state its pages by the slots of requests.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GroupFrames {
@@ -245,11 +246,11 @@ where
     Ok(Box::new(OnBackend { runner, backend: backend.clone() }))
 }
 
-/// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the backend's own until
-/// `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
+/// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the
+/// backend's own until `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
 ///
-/// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of
-/// keys, and as `pagelift_launcher_bind`.
+/// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_BAD_VALUE,
+/// PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_bind(
     backend: Backend,
@@ -303,8 +304,8 @@ pub extern "C" fn pagelift_runner_bind(
     })
 }
 
-/// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device: `pagelift_mirror_plan_bind` of the
-/// runner's own plan.
+/// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device:
+/// `pagelift_mirror_plan_bind` of the runner's own plan.
 ///
 /// Errors: as that.
 #[unsafe(no_mangle)]
@@ -327,11 +328,11 @@ pub extern "C" fn pagelift_runner_bind_rows(
     })
 }
 
-/// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that came before a step
-/// begins are carried out before its forward.
+/// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that
+/// came before a step begins are carried out before its forward.
 ///
-/// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped: the rank is lost then. Those of
-/// handles.
+/// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped: the rank is
+/// lost then. Those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_hear(runner: Runner, order: Text) -> Status {
     answer(|| {
@@ -350,18 +351,18 @@ pub struct Staged {
     pub write_backs: u64,
     /// Requests whose step is mirrored.
     pub mirrors: u64,
-    /// 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed, and the step goes on
-    /// without. `pagelift_last_error` has the message.
+    /// 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed,
+    /// and the step goes on without. `pagelift_last_error` has the message.
     pub failed: i32,
     /// 0.
     pub reserved: u32,
 }
 
-/// Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any waits; UINT64_MAX is
-/// all), and mirrors. A step in which nothing is computed is staged too, until the runner is idle.
+/// Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any
+/// waits; UINT64_MAX is all), and mirrors. A step in which nothing is computed is staged too, until the runner is idle.
 ///
-/// Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step may run before a call
-/// succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
+/// Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step
+/// may run before a call succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_stage(runner: Runner, lift_bytes: u64, staged: Out<Staged>) -> Status {
     answer(|| {
@@ -379,8 +380,8 @@ pub extern "C" fn pagelift_runner_stage(runner: Runner, lift_bytes: u64, staged:
 
 /// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
 ///
-/// Errors: as `pagelift_launcher_launch`. What was to be launched has failed then (but where the call is PAGELIFT_BUSY), and the rank answers
-/// so; the step may go on.
+/// Errors: as `pagelift_launcher_launch`. What was to be launched has failed then (but where the call is PAGELIFT_BUSY),
+/// and the rank answers so; the step may go on.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_before_forward(runner: Runner) -> Status {
     launch(runner, |steps, memory| steps.before_forward(memory))
@@ -401,8 +402,9 @@ fn launch(
     answer(|| runner.handle().change(|own| own.steps.launch(|steps, memory| Ok(launch(steps, memory)?))))
 }
 
-/// Records what comes before a forward into the graph that the stream is being captured into. A step then is `pagelift_runner_stage` and
-/// `pagelift_runner_replay`. The caller promises what that of `pagelift_launcher_record` does.
+/// Records what comes before a forward into the graph that the stream is being captured into. A step then is
+/// `pagelift_runner_stage` and `pagelift_runner_replay`. The caller promises what that of `pagelift_launcher_record`
+/// does.
 ///
 /// Errors: as `pagelift_launcher_record`.
 #[unsafe(no_mangle)]
@@ -422,14 +424,15 @@ pub extern "C" fn pagelift_runner_record_after_forward(runner: Runner) -> Status
     })
 }
 
-/// Runs the graph into which both were recorded, by calling `replay(user)`, which replays it and answers 0, or something else where it
-/// could not. Meanwhile calls on the runner and its registry answer PAGELIFT_BUSY.
+/// Runs the graph into which both were recorded, by calling `replay(user)`, which replays it and answers 0, or something
+/// else where it could not. Meanwhile calls on the runner and its registry answer PAGELIFT_BUSY.
 ///
 /// The caller promises that
 /// 1. `replay` may be called with `user`, and does not throw or jump out of it.
 ///
-/// Errors: PAGELIFT_NULL_POINTER; PAGELIFT_REGISTRY where a pool or an array is not registered any more; PAGELIFT_BACKEND where `replay`
-/// answers something else than 0; those of handles. What is staged stays so: the engine replays again, or gives the rank up.
+/// Errors: PAGELIFT_NULL_POINTER; PAGELIFT_REGISTRY where a pool or an array is not registered any more;
+/// PAGELIFT_BACKEND where `replay` answers something else than 0; those of handles. What is staged stays so: the engine
+/// replays again, or gives the rank up.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_replay(runner: Runner, replay: Replay, user: Out<c_void>) -> Status {
     answer(|| {
@@ -441,8 +444,8 @@ pub extern "C" fn pagelift_runner_replay(runner: Runner, replay: Replay, user: O
     })
 }
 
-/// Says what became of everything that has finished by now: a list of events, each for `pagelift_lifecycle_apply`. It does not wait. What
-/// there is no room for is said by the next call.
+/// Says what became of everything that has finished by now: a list of events, each for `pagelift_lifecycle_apply`. It
+/// does not wait. What there is no room for is said by the next call.
 ///
 /// Errors: as `pagelift_lifecycle_effects`.
 #[unsafe(no_mangle)]
@@ -495,7 +498,8 @@ pub extern "C" fn pagelift_runner_is_lost(runner: Runner, is_lost: Out<bool>) ->
     })
 }
 
-/// Uses another stream from now on, the one that its forwards run on. The caller promises what that of `pagelift_launcher_set_stream` does.
+/// Uses another stream from now on, the one that its forwards run on. The caller promises what that of
+/// `pagelift_launcher_set_stream` does.
 ///
 /// Errors: as `pagelift_launcher_set_stream`.
 #[unsafe(no_mangle)]

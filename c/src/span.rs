@@ -71,8 +71,8 @@ pub extern "C" fn pagelift_prompt_span_new(
 
 /// A span as the engine decided it, checked.
 ///
-/// Errors: PAGELIFT_SPAN where more is imported than the prompt has, or decoding does not resume at the token after the imported ones or
-/// at the last of them, inside the prompt.
+/// Errors: PAGELIFT_SPAN where more is imported than the prompt has, or decoding does not resume at the token after the
+/// imported ones or at the last of them, inside the prompt.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_prompt_span_explicit(
     prompt_tokens: u64,
@@ -184,11 +184,11 @@ pub struct Decision {
     pub reserved: u32,
 }
 
-/// Decides what becomes of a prompt's partly filled last block, in blocks of `block_tokens` tokens, with `free_pages` pages free.
-/// `policy` is a pagelift_policy, `recurrence` a pagelift_recurrence. Set `decision->size` before.
+/// Decides what becomes of a prompt's partly filled last block, in blocks of `block_tokens` tokens, with `free_pages`
+/// pages free. `policy` is a pagelift_policy, `recurrence` a pagelift_recurrence. Set `decision->size` before.
 ///
-/// Errors: PAGELIFT_SPAN where the prompt is empty, a block has no slots, or ids would need more than 32 bits; PAGELIFT_BAD_VALUE,
-/// PAGELIFT_WRONG_SIZE.
+/// Errors: PAGELIFT_SPAN where the prompt is empty, a block has no slots, or ids would need more than 32 bits;
+/// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_decide(
     policy: u32,

@@ -195,18 +195,20 @@ fn said(panic: &(dyn Any + Send)) -> String {
     format!("a mistake of pagelift's: {}", words.unwrap_or("it panicked"))
 }
 
-/// Tells what the last failed call of this thread said, in `buffer`: at most `room` bytes, the 0 at the end among them, so cut where
-/// that is too short. `needed` is set to the bytes that it takes, the 0 among them; it may be null. `buffer` may be null where `room`
-/// is 0. A call that succeeds leaves the message; before the first failure it is empty.
+/// Tells what the last failed call of this thread said, in `buffer`: at most `room` bytes, the 0 at the end among them,
+/// so cut where that is too short. `needed` is set to the bytes that it takes, the 0 among them; it may be null.
+/// `buffer` may be null where `room` is 0. A call that succeeds leaves the message; before the first failure it is
+/// empty.
 ///
-/// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED; the message stays as it was. May be called at any time, also in a capture.
+/// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED; the message stays as it was. May be called at any time, also in a
+/// capture.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_last_error(buffer: Out<c_char>, room: usize, needed: Out<usize>) -> Status {
     tell(buffer, room, needed, |failure| failure.text.clone())
 }
 
-/// Tells the kind of the last failure of this thread in one word, such as "Unregistered": the variant of the Rust error, which Python
-/// has as `kind`. Otherwise as `pagelift_last_error`.
+/// Tells the kind of the last failure of this thread in one word, such as "Unregistered": the variant of the Rust error,
+/// which Python has as `kind`. Otherwise as `pagelift_last_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_last_error_kind(buffer: Out<c_char>, room: usize, needed: Out<usize>) -> Status {
     tell(buffer, room, needed, |failure| failure.kind.clone())
