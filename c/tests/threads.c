@@ -8,7 +8,7 @@
 
 #include "world.h"
 
-enum { THREADS = 4, ROUNDS = 20000 };
+enum { THREADS = 4, ROUNDS = 10000 };
 
 static struct world world;
 static struct lists lists;
@@ -88,7 +88,7 @@ static void *uses_what_is_freed(void *argument) {
 
 static void *makes_and_frees(void *argument) {
     (void)argument;
-    for (unsigned round = 0; round < ROUNDS / 8; ++round) {
+    for (unsigned round = 0; round < ROUNDS / 4; ++round) {
         pagelift_plan_capacity capacity = {.size = sizeof capacity, .jobs = 4, .list_entries = 4};
         pagelift_plan other;
         OK(pagelift_restore_plan_new(world.geometry, &capacity, &other));
