@@ -441,6 +441,12 @@ pub enum BackendError {
     /// Work is to be waited for on a stream that is being captured.
     #[error("a stream that is being captured cannot be waited for; end the capture first")]
     WaitsForCapture,
+    /// A GPU that does not order what others write into its memory, and a driver that cannot wait for it.
+    #[error(
+        "neither this GPU nor its driver promises that launches see what others have written into the GPU's memory; let \
+         imports land in host memory"
+    )]
+    RemoteWrites,
     /// Worker threads could not be started.
     #[error("{threads} worker threads cannot be started: {cause}")]
     Threads {

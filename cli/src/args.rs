@@ -103,6 +103,9 @@ pub struct Hand {
     /// Be this rank of --tp, and no other: it is for whoever starts the ranks itself.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_RANKS))]
     pub rank: Option<u32>,
+    /// What becomes of the partly filled last block: the same on both sides, for it decides which blocks their lists name.
+    #[arg(long, value_enum, default_value_t = Policy::Lift)]
+    pub policy: Policy,
     /// NIXL's plugin that carries bytes.
     #[arg(long, default_value = "UCX", value_name = "NAME")]
     pub plugin: String,
@@ -171,9 +174,6 @@ pub struct Decode {
     /// Where P listens: one address for each rank, or that of the first, whose others are at the ports after it.
     #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', required = true)]
     pub from: Vec<SocketAddr>,
-    /// What becomes of the partly filled last block.
-    #[arg(long, value_enum, default_value_t = Policy::Lift)]
-    pub policy: Policy,
     /// Which rows of the partly filled last block are lifted.
     #[arg(long, value_enum, default_value_t = Mode::Whole)]
     pub mode: Mode,
@@ -203,6 +203,8 @@ pub enum Policy {
     Lift,
     /// It is left out, and computed again.
     RoundDown,
+    /// All of the import lands in pages, of which there are made to be enough; nothing is lifted.
+    Direct,
 }
 
 impl From<Policy> for pagelift::import::Policy {
@@ -210,6 +212,7 @@ impl From<Policy> for pagelift::import::Policy {
         match policy {
             Policy::Lift => Self::LiftTail,
             Policy::RoundDown => Self::RoundDown,
+            Policy::Direct => Self::LandOnDevice,
         }
     }
 }

@@ -114,6 +114,9 @@ const COMPUTE_CAPABILITY_MAJOR: c_int = 75;
 const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 const MAX_SHARED_MEMORY_PER_MULTIPROCESSOR: c_int = 81;
 const MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: c_int = 97;
+const GPU_DIRECT_RDMA_SUPPORTED: c_int = 116;
+const GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS: c_int = 117;
+const GPU_DIRECT_RDMA_WRITES_ORDERING: c_int = 118;
 
 /// What `cuDeviceGetAttribute` says of each device.
 const fn attribute(attribute: c_int) -> Option<c_int> {
@@ -129,9 +132,15 @@ const fn attribute(attribute: c_int) -> Option<c_int> {
         COMPUTE_CAPABILITY_MINOR => 0,
         MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => 228 << 10,
         MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => 227 << 10,
+        GPU_DIRECT_RDMA_SUPPORTED | GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS => 1,
+        // So it has to be asked to wait.
+        GPU_DIRECT_RDMA_WRITES_ORDERING => 0,
         _ => return None,
     })
 }
+
+/// `CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_…`: the GPU itself, and all others.
+const FLUSH_SCOPES: [c_int; 2] = [100, 200];
 
 /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`.
 const MOST_SHARED: c_int = 8;
@@ -444,6 +453,9 @@ api! {
             }
             call.enqueue(stream, Operation::Fill { to, value, bytes })
         })
+    }
+    "cuFlushGPUDirectRDMAWrites" flush_remote_writes(_call, target: c_int, scope: c_int) {
+        if target == 0 && FLUSH_SCOPES.contains(&scope) { Ok(()) } else { Err(INVALID_VALUE) }
     }
     "cuMemcpyBatchAsync_v2" copy_batch(
         call, to: *const u64, from: *const u64, bytes: *const usize, count: usize, _attributes: *const c_void,

@@ -128,6 +128,15 @@ pub unsafe trait Backend: fmt::Debug {
         Ok(())
     }
 
+    /// Makes what others have written into this backend's memory, and said to be whole, visible to launches that follow: what a
+    /// network adapter has written into a GPU's memory follows no stream.
+    ///
+    /// # Errors
+    /// [`BackendError::RemoteWrites`] where neither the GPU nor the driver can promise it, and those of the driver.
+    fn settle_remote_writes(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Copies the first `bytes` bytes of `from`, which the host reaches, to `to`, as far as both have them.
     ///
     /// # Safety
@@ -276,6 +285,10 @@ unsafe impl<B: Backend + ?Sized> Backend for $pointer {
 
     fn chain(&self, stream: &Self::Stream, next: &Self::Stream) -> Result<(), BackendError> {
         (**self).chain(stream, next)
+    }
+
+    fn settle_remote_writes(&self) -> Result<(), BackendError> {
+        (**self).settle_remote_writes()
     }
 
     unsafe fn upload(

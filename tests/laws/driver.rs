@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, CaptureMode, Cuda, CudaGraph};
+use pagelift::backends::{Backend, CaptureMode, Cuda, CudaDriver, CudaGraph};
 use pagelift::error::{BackendError, LaunchError};
 use pagelift::geometry::*;
 use pagelift::id::{HostBlockId, PageId, Ticket};
@@ -572,4 +572,19 @@ fn a_gpu_is_known_by_its_uuid_and_its_place() {
     assert_eq!(digits.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
     assert!(digits.chars().all(|digit| digit == '-' || digit.is_ascii_hexdigit()), "{uuid}");
     assert_eq!(gpu.bus(), "0000:00:00.0");
+}
+
+#[test]
+fn what_others_have_written_is_waited_for_where_the_gpu_does_not_order_it() {
+    const FLUSH: &str = "cuFlushGPUDirectRDMAWrites";
+    let machine = Machine::new(1);
+    let gpu = Cuda::open_with(&software(&machine).unwrap(), 0).unwrap();
+    let _ = machine.calls();
+    gpu.settle_remote_writes().unwrap();
+    assert!(machine.calls().contains(&FLUSH));
+    // SAFETY: (1) as `software`; the call that is left out is not made.
+    let older =
+        unsafe { CudaDriver::from_symbols(|name| (name != FLUSH).then(|| machine.symbol(name)).flatten()) };
+    let gpu = Cuda::open_with(&older.unwrap(), 0).unwrap();
+    assert_eq!(gpu.settle_remote_writes(), Err(BackendError::RemoteWrites));
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagelift_planner::geometry::{Geometry, Landing, Memory};
+use pagelift_planner::geometry::{Geometry, Landing, Lift, Memory};
 use pagelift_planner::id::{GroupId, HostBlockId, PageId};
 use pagelift_planner::import::Arrival;
 use pagelift_planner::lifecycle::{GroupFrames, RequestId, RequestView};
@@ -53,9 +53,8 @@ impl WantedBy<'_> {
             let group = self.geometry.group(id).ok_or(WantedError::ForeignGroup { group: id })?;
             let name: Arc<str> = group.name().into();
             let memory = match (group.landing(), self.view.arrival()) {
-                (Landing::Host, Arrival::Device) if self.geometry.side_view(id, Memory::Device).is_some() => {
-                    Memory::Device
-                }
+                // What is not lifted has no pages to land in.
+                (Landing::Host, Arrival::Device) if group.lift() != Lift::None => Memory::Device,
                 (Landing::Host, _) => Memory::Host,
                 (Landing::Device, _) => Memory::Device,
             };

@@ -35,6 +35,13 @@ pub fn install(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
+/// The library's file, as the user has set it, or as it was installed here.
+pub fn library(workspace: &Workspace) -> Result<PathBuf> {
+    let set = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let found = set.or_else(|| tools::find(&folder(workspace, LIBRARY), "libnixl_capi.so"));
+    found.context("NIXL's library is not here: cargo xtask nixl")
+}
+
 /// What to set so that the feature `nixl` builds and runs; what the user has set stays.
 pub fn environment(workspace: &Workspace) -> Vec<(&'static str, PathBuf)> {
     let mut variables = Vec::new();

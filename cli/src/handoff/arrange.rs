@@ -11,11 +11,12 @@ use pagelift_transport::plan::BlockTable;
 use serde_json::{Map, Value, json};
 
 use super::error::HandoffError;
-use super::facts::Exchanged;
+use super::facts::{Exchanged, side_of};
 use crate::manifest::{
-    Draft, Family, Group, HeadOrder, KvRegions, LayerOrder, Manifest, Memory, PoolOrder, Side, SplitMix64,
-    Word, mix,
+    Draft, Family, Group, HeadOrder, KvRegions, LayerOrder, Lift, Manifest, Memory, PoolOrder, Side,
+    SplitMix64, Word, mix,
 };
+use crate::restore::{RestoreError, block_tokens};
 
 /// P's side of all groups.
 #[derive(Debug)]
@@ -54,16 +55,21 @@ struct Slab {
 }
 
 impl Arranged {
-    /// Arranges what the manifest in `text` imports.
-    pub fn new(manifest: &Manifest, text: &[u8], path: &Path, seed: u64) -> Result<Self, HandoffError> {
+    /// Arranges what the manifest in `text` imports, and where all of that lands on the device, in the blocks of that.
+    pub fn new(
+        (manifest, on_device): (&Manifest, bool),
+        text: &[u8],
+        path: &Path,
+        seed: u64,
+    ) -> Result<Self, HandoffError> {
         let refused = |error: &dyn std::fmt::Display| HandoffError::Arrangement(error.to_string());
         let mut root: Map<String, Value> = serde_json::from_slice(text).map_err(|error| refused(&error))?;
         let mut slabs = BTreeMap::new();
         let mut choices = Vec::new();
         for group in manifest.groups() {
-            let Some(side) = group.landing_side() else { continue };
+            let Some(side) = side_of(group, on_device) else { continue };
             let mut random = SplitMix64::new(mix(seed ^ ((group.index as u64) << 32)));
-            choices.push(choose(manifest, group, side, &mut slabs, &mut random));
+            choices.push(choose((manifest, on_device), group, side, &mut slabs, &mut random));
         }
         for (number, slab) in (0_u64..).zip(slabs.values_mut()) {
             slab.deal(&mut SplitMix64::new(mix(seed ^ (number << 16))));
@@ -71,7 +77,7 @@ impl Arranged {
         let specs = root.get("groups").and_then(Value::as_array).cloned().unwrap_or_default();
         let mut groups = Vec::new();
         for ((spec, group), choice) in specs.iter().zip(manifest.groups()).zip(&choices) {
-            let Some(side) = group.landing_side() else { continue };
+            let Some(side) = side_of(group, on_device) else { continue };
             groups.push(choice.group(manifest, group, side, (spec, &mut slabs)));
         }
         root.insert("groups".into(), groups.into());
@@ -96,6 +102,31 @@ impl Arranged {
     }
 }
 
+/// D's manifest, whose device pools have room for all pages of the import, and for those that follow.
+pub fn with_pages(draft: Draft, path: &Path) -> Result<Draft, HandoffError> {
+    let refused = |error: &dyn std::fmt::Display| HandoffError::Arrangement(error.to_string());
+    let manifest = draft.assign().map_err(RestoreError::from)?;
+    let text = std::fs::read(path).map_err(|error| refused(&error))?;
+    let mut root: Value = serde_json::from_slice(&text).map_err(|error| refused(&error))?;
+    let mut more = vec![0_u64; manifest.pools().len()];
+    for group in manifest.groups().iter().filter(|group| group.lift == Lift::Tail) {
+        let Some(side) = &group.device else { continue };
+        let all = block_tokens(&manifest) / u64::from(side.page_tokens.max(1));
+        let pages = (manifest.span().resume_at / block_tokens(&manifest) + 1).saturating_mul(all);
+        if let Some(more) = more.get_mut(side.pool.index) {
+            *more = more.saturating_add(pages);
+        }
+    }
+    let pools = root.get_mut("pools").and_then(Value::as_array_mut).into_iter().flatten();
+    for ((pool, more), own) in pools.zip(more).zip(manifest.pools()) {
+        let extent = u64::from(own.blocks_per_extent);
+        pool["blocks"] = (u64::from(own.blocks) + more.next_multiple_of(extent)).into();
+        pool["blocks_per_extent"] = extent.into();
+    }
+    let text = serde_json::to_vec(&root).map_err(|error| refused(&error))?;
+    Ok(Draft::parse(&text, path).map_err(RestoreError::from)?)
+}
+
 /// The blocks of a group's export, from the first on, of which each is so many pages.
 pub fn table(exchanged: &Exchanged<'_>, imported: u64, state: Option<u32>) -> (BlockTable, Vec<Vec<u32>>) {
     let Exchanged { group, side, block_tokens } = exchanged;
@@ -118,7 +149,7 @@ pub fn table(exchanged: &Exchanged<'_>, imported: u64, state: Option<u32>) -> (B
 }
 
 fn choose(
-    manifest: &Manifest,
+    (manifest, on_device): (&Manifest, bool),
     group: &Group,
     side: &Side,
     slabs: &mut BTreeMap<String, Slab>,
@@ -127,7 +158,8 @@ fn choose(
     let shape = &group.shape;
     let tokens = matches!(shape.family, Family::Tokens { .. });
     let blocks = blocks(manifest, group, side);
-    let sharing = |other: &&Group| other.landing_side().is_some_and(|own| own.pool.index == side.pool.index);
+    let sharing =
+        |other: &&Group| side_of(other, on_device).is_some_and(|own| own.pool.index == side.pool.index);
     let alone = manifest.groups().iter().filter(sharing).count() == 1;
     let flip = |random: &mut SplitMix64| random.below(2) == 1;
     let order = match side.pool.order {

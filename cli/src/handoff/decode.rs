@@ -18,7 +18,7 @@ use super::prefill::random;
 use super::reads::{Came, Reads};
 use super::report::DecodeReport;
 use super::secret::secret;
-use super::{agent, ranks};
+use super::{agent, arrange, ranks};
 use crate::digest::Keys;
 use crate::manifest::{Draft, Manifest};
 use crate::progress::Progress;
@@ -38,14 +38,16 @@ pub fn command(args: &args::Decode) -> Result<(), Failure> {
 
 fn run(args: &args::Decode) -> Result<DecodeReport, HandoffError> {
     let rank = RankOf { rank: args.hand.rank.unwrap_or(0), ranks: args.hand.tp };
-    let policy = Policy::from(args.policy);
+    let policy = Policy::from(args.hand.policy);
     let mut draft = Draft::load(&args.manifest).map_err(RestoreError::from)?;
-    if policy == Policy::RoundDown {
-        draft = draft.rounded_down(block_tokens);
+    match policy {
+        Policy::RoundDown => draft = draft.rounded_down(block_tokens),
+        Policy::LandOnDevice => draft = arrange::with_pages(draft, &args.manifest)?,
+        Policy::LiftTail => {}
     }
     check_memory(draft.footprint())?;
     let manifest = draft.assign().map_err(RestoreError::from)?;
-    let exchanged = facts::landing(&manifest);
+    let exchanged = facts::landing(&manifest, policy == Policy::LandOnDevice);
     let (engine, reason) = opened(args.hand.backend, args.hand.gpu)?;
     let job = Job { args, rank, policy, manifest: &manifest, exchanged: &exchanged };
     let mut report = match engine {
@@ -83,7 +85,10 @@ impl Job<'_> {
             log: args.log.as_deref(),
             ..Options::default()
         };
-        let frames = Frames::new(self.manifest, options.generate, false)?;
+        let frames = match self.policy {
+            Policy::LandOnDevice => Frames::landing_on_device(self.manifest, options.generate)?,
+            Policy::LiftTail | Policy::RoundDown => Frames::new(self.manifest, options.generate, false)?,
+        };
         let (mut world, (keys, digest_keys)) =
             World::with(self.manifest, backend, progress, |builder, keys, _| {
                 let digests =
@@ -116,7 +121,7 @@ impl Job<'_> {
                 wanted: BlockTables::new(),
                 came: Came::default(),
             };
-            reads.pair(&mut Landing { world, mapped: &mapped })?;
+            reads.pair(&mut Landing { world, mapped: &mapped, backend })?;
             let paired = clock.elapsed().as_secs_f64();
             let restored = play(world, &mut model, backend, &mut reads, frames, options, progress)?;
             reads.close();

@@ -7,7 +7,7 @@ use pagelift_transport::offer::Offer;
 
 use super::error::HandoffError;
 use super::mapped::Mapped;
-use crate::manifest::{Family, Group, LayoutSpec, Manifest, Side};
+use crate::manifest::{Family, Group, LayoutSpec, Lift, Manifest, Side};
 use crate::restore::{AnyKey, World};
 
 /// One rank of several.
@@ -95,10 +95,17 @@ fn element(layout: &LayoutSpec, segment: &str) -> Element {
     }
 }
 
-/// The side of each group on which an import lands; the program's manifests have one.
-pub fn landing(manifest: &Manifest) -> Vec<Exchanged<'_>> {
+/// The side of a group on which an import lands: where its manifest says, or, where all of it is to land on the device, the side
+/// to which it would be lifted.
+pub fn side_of(group: &Group, on_device: bool) -> Option<&Side> {
+    let direct = on_device && group.lift != Lift::None;
+    if direct { group.device.as_ref() } else { group.landing_side() }
+}
+
+/// The same of all groups.
+pub fn landing(manifest: &Manifest, on_device: bool) -> Vec<Exchanged<'_>> {
     let exchanged = |group| {
-        let side = Group::landing_side(group)?;
+        let side = side_of(group, on_device)?;
         Some(Exchanged { group, side, block_tokens: side.page_tokens })
     };
     manifest.groups().iter().filter_map(exchanged).collect()

@@ -1,5 +1,6 @@
 //! Where a transport reaches the pools: by this process's addresses, in the memory that it sees.
 
+use pagelift::backends::Backend;
 use pagelift::geometry::{Memory, Region};
 use pagelift::memory::RegionId;
 use pagelift_transport::descriptors::Descriptor;
@@ -64,9 +65,10 @@ impl Mapped {
 }
 
 /// The engine's memory while its imports are in flight.
-pub struct Landing<'l, 'm> {
+pub struct Landing<'l, 'm, B> {
     pub world: &'l mut World<'m>,
     pub mapped: &'l Mapped,
+    pub backend: &'l B,
 }
 
 /// Why a range cannot be zeroed.
@@ -78,7 +80,7 @@ pub enum LandingError {
     Pagelift(#[from] pagelift::Error),
 }
 
-impl Destination for Landing<'_, '_> {
+impl<B: Backend> Destination for Landing<'_, '_, B> {
     type Error = LandingError;
 
     fn zero(&mut self, range: Descriptor) -> Result<(), LandingError> {
@@ -86,5 +88,10 @@ impl Destination for Landing<'_, '_> {
         let (id, offset) = self.mapped.find(range).ok_or(nowhere)?;
         let zeros = vec![0; usize::try_from(range.bytes).unwrap_or(0)];
         Ok(self.world.memory.write(id, offset, &zeros)?)
+    }
+
+    fn settle(&mut self, _device: u64) -> Result<(), LandingError> {
+        // This process has one.
+        self.backend.settle_remote_writes().map_err(|error| LandingError::Pagelift(error.into()))
     }
 }

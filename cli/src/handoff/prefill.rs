@@ -45,7 +45,8 @@ fn run(args: &args::Prefill) -> Result<PrefillReport, HandoffError> {
     let asked = Draft::load(&args.manifest).map_err(crate::restore::RestoreError::from)?;
     let asked = asked.assign().map_err(crate::restore::RestoreError::from)?;
     let arrangement = args.arrangement.unwrap_or(args.hand.seed.wrapping_add(rank.rank.into()));
-    let arranged = Arranged::new(&asked, &text, &args.manifest, arrangement)?;
+    let on_device = args.hand.policy == args::Policy::Direct;
+    let arranged = Arranged::new((&asked, on_device), &text, &args.manifest, arrangement)?;
     check_memory(arranged.draft.footprint())?;
     let splits = arranged.splits().to_vec();
     let manifest = arranged.draft.assign().map_err(crate::restore::RestoreError::from)?;

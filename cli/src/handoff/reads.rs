@@ -67,7 +67,7 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
     }
 
     /// Waits until P's offer is here.
-    pub fn pair(&mut self, import: &mut Landing<'_, '_>) -> Result<(), HandoffError> {
+    pub fn pair(&mut self, import: &mut Landing<'_, '_, B>) -> Result<(), HandoffError> {
         while !self.consumer.is_paired() {
             let now = self.now();
             for event in self.consumer.poll(now, import) {
@@ -105,7 +105,7 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
         let (mut theirs, mut begun) = (BlockTables::new(), asked);
         loop {
             let (now, turn) = (self.now(), Instant::now());
-            let mut memory = Landing { world: import.world, mapped: self.mapped };
+            let mut memory = Landing { world: import.world, mapped: self.mapped, backend: self.backend };
             for event in self.consumer.poll(now, &mut memory) {
                 match event {
                     ConsumerEvent::Begun { reads, bytes, zeroed, exported, .. } => {

@@ -13,6 +13,7 @@ use std::ops::Range;
 
 use pagelift::backends::Backend;
 use pagelift::error::LifecycleError;
+use pagelift::import::Arrival;
 use pagelift::lifecycle::{
     Admission, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Order, Outcome, Ranks, RequestId,
     Stage,
@@ -293,10 +294,13 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         for order in self.lifecycle.orders().collect::<Vec<_>>() {
             match &order {
                 Order::Lift { lists, .. } => {
-                    let again = self.view().is_some_and(|view| view.was_lifted());
-                    self.ordered.push(Copied::lift(self.places(), lists, again));
+                    let view = self.view();
+                    let again = view.is_some_and(|view| view.was_lifted());
+                    let landed = view.is_some_and(|view| view.arrival() == Arrival::Device);
+                    self.ordered.push(Copied::lift(self.places(), lists, (again, landed)));
                 }
                 Order::Checkpoint { .. } | Order::Save { .. } => self.ordered.push(Copied::States),
+                Order::Spill { position, .. } => self.ordered.push(Copied::Spill(*position)),
                 Order::Cancel { .. } => self.ordered.retain(|copied| !copied.is_lift()),
                 _ => {}
             }
@@ -323,10 +327,10 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         }
         // What is written back comes first.
         self.ordered.sort_by_key(Copied::is_lift);
-        for copied in std::mem::take(&mut self.ordered) {
-            copied.follow(self.model, &self.frames, (self.world.manifest, self.options.mode))?;
-        }
         let places = self.places();
+        for copied in std::mem::take(&mut self.ordered) {
+            copied.follow(self.model, &self.frames, &places, (self.world.manifest, self.options.mode))?;
+        }
         if let Some(forward) = forward {
             forward.write(self.world, self.model, (&self.frames, &places), &self.arrays)?;
         }

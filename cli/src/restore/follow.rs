@@ -13,6 +13,10 @@ use crate::reference::{Model, ReferenceError, Row};
 pub enum Copied {
     /// An import.
     Import(Places),
+    /// An import that has landed where it would be lifted to.
+    Landed,
+    /// Pages that have landed, to their blocks: that at this position, and what a request has one of.
+    Spill(u32),
     /// What was written back before its request was preempted: pages of so many tokens, rings, states.
     Again(Places, u64),
     /// States, to their blocks.
@@ -21,13 +25,17 @@ pub enum Copied {
 
 impl Copied {
     /// What a lift copies, of a request that is there now.
-    pub fn lift(places: Places, lists: &LiftLists, again: bool) -> Self {
-        if again { Self::Again(places, lists.tokens) } else { Self::Import(places) }
+    pub fn lift(places: Places, lists: &LiftLists, (again, landed): (bool, bool)) -> Self {
+        match (again, landed) {
+            (true, _) => Self::Again(places, lists.tokens),
+            (false, true) => Self::Landed,
+            (false, false) => Self::Import(places),
+        }
     }
 
     /// Whether it is a lift: those come after what is written back.
     pub const fn is_lift(&self) -> bool {
-        !matches!(self, Self::States)
+        !matches!(self, Self::States | Self::Spill(_))
     }
 
     /// Tells the model.
@@ -35,9 +43,12 @@ impl Copied {
         &self,
         model: &mut Model<'_>,
         frames: &Frames<'_>,
+        places_now: &Places,
         (manifest, mode): (&Manifest, TailRows),
     ) -> Result<(), ReferenceError> {
         frames.groups.iter().try_for_each(|frame| match self {
+            Self::Landed => Ok(()),
+            Self::Spill(position) => spill(model, frame, places_now, (frames.tokens, *position)),
             Self::Import(places) => import(model, frame, places, (manifest, mode)),
             Self::Again(places, tokens) => again(model, frame, places, (frames.tokens, *tokens)),
             Self::States => states(model, frame),
@@ -114,6 +125,32 @@ fn again(
         let from = at(host, row, |block| frame.block_at(places, block));
         if let Some((from, to)) = from.zip(at(device, row, |page| frame.page_at(places, page))) {
             model.lift(group, from, to)?;
+        }
+    }
+    Ok(())
+}
+
+/// A page of the lifecycle is written back, of each group that is.
+fn spill(
+    model: &mut Model<'_>,
+    frame: &Frame<'_>,
+    places: &Places,
+    (block_tokens, position): (u32, u32),
+) -> Result<(), ReferenceError> {
+    let group = frame.group;
+    let Some((host, device)) = sides(group).filter(|_| group.mirror) else { return Ok(()) };
+    let rows = match group.shape.family {
+        Family::Tokens { tokens_per_row } => {
+            let each = u64::from(block_tokens / tokens_per_row.max(1));
+            u64::from(position) * each..(u64::from(position) + 1) * each
+        }
+        Family::Ring => 0..u64::from(device.rows),
+        Family::State => return Ok(()),
+    };
+    for row in rows {
+        let from = at(device, row, |page| frame.page_at(places, page));
+        if let Some((from, to)) = from.zip(at(host, row, |block| frame.block_at(places, block))) {
+            model.mirror(group, from, to)?;
         }
     }
     Ok(())

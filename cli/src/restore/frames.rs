@@ -95,7 +95,20 @@ impl<'m> Frames<'m> {
     /// # Errors
     /// Where the pools have too few blocks for so much.
     pub fn new(manifest: &'m Manifest, tokens: u32, resumed: bool) -> Result<Self, RestoreError> {
-        let demand = Demand::of(manifest, tokens.into(), resumed);
+        Self::with(manifest, tokens, Demand::of(manifest, tokens.into(), resumed))
+    }
+
+    /// The same, where all of the import lands on the device.
+    ///
+    /// # Errors
+    /// As [`Frames::new`].
+    #[cfg(feature = "nixl")]
+    pub fn landing_on_device(manifest: &'m Manifest, tokens: u32) -> Result<Self, RestoreError> {
+        let demand = Demand { landed: true, ..Demand::of(manifest, tokens.into(), false) };
+        Self::with(manifest, tokens, demand)
+    }
+
+    fn with(manifest: &'m Manifest, tokens: u32, demand: Demand) -> Result<Self, RestoreError> {
         demand.check(manifest, tokens)?;
         let mut free = FreeBlocks::new(manifest);
         let groups = manifest.groups().iter().map(|group| demand.frame(group, &mut free)).collect();
@@ -131,10 +144,10 @@ impl<'m> Frames<'m> {
         let sum = |count: &dyn Fn(&Frame<'_>) -> usize| self.groups.iter().map(count).sum::<usize>();
         let parts = |frame: &Frame<'_>| usize::try_from(frame.parts()).unwrap_or(usize::MAX);
         let (pages, groups) = (self.pages as usize, self.groups.len());
-        // A job for each of the parts that a block or page has, one for the rows left over, one for zeros; and a list of
-        // all blocks or pages, whichever are more.
+        // A job for each of the parts that a block or page has, one for the rows left over, one for zeros, of all pages that may
+        // be written back at one time; and a list of all blocks or pages, whichever are more.
         let plans = PlanCapacity {
-            jobs: small(sum(&|frame| parts(frame).saturating_add(2))),
+            jobs: small(sum(&|frame| parts(frame).saturating_add(2).saturating_mul(pages.max(1)))),
             list_entries: small(sum(&|frame| frame.blocks.len().saturating_add(frame.pages.all().len()))),
         };
         // All pages may come and go in one step.
@@ -267,6 +280,8 @@ struct Demand {
     drafts: u64,
     /// Whether any page may come to be at any position.
     resumed: bool,
+    /// Whether the import lands in pages, all of them.
+    landed: bool,
 }
 
 impl Demand {
@@ -279,7 +294,7 @@ impl Demand {
             None => resume_at,
         };
         let block = block_tokens(manifest);
-        Self { block, resume_at, last, drafts, resumed }
+        Self { block, resume_at, last, drafts, resumed, landed: false }
     }
 
     fn tail(self) -> u64 {
@@ -292,6 +307,9 @@ impl Demand {
 
     /// Pages that a request has at one time: those that a step writes, and one whose rows are not all safe yet.
     fn pages(self) -> u64 {
+        if self.landed {
+            return self.blocks();
+        }
         let written = self.drafts.div_ceil(self.block).saturating_add(1);
         written.saturating_add(1).min(self.blocks().saturating_sub(self.tail()))
     }
@@ -299,7 +317,7 @@ impl Demand {
     /// How many more of a side's blocks are taken than the import has.
     fn more(self, group: &Group, side: &Side, dealt: bool) -> u64 {
         let tokens = u64::from(side.page_tokens);
-        if dealt && (self.resumed || self.blocks() > self.tail().saturating_add(1)) {
+        if dealt && (self.resumed || self.landed || self.blocks() > self.tail().saturating_add(1)) {
             let pages = self.pages().saturating_mul(self.block / tokens);
             return pages.saturating_sub(group.device_pages().len() as u64);
         }

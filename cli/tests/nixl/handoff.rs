@@ -69,11 +69,12 @@ fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Hands an import over, and returns what both sides say of it.
-fn hand_over(manifest: &str, ranks: u32, arguments: &[&str]) -> [Value; 2] {
+/// Hands an import over by a policy, and returns what both sides say of it.
+fn hand_over(manifest: &str, policy: &str, ranks: u32, arguments: &[&str]) -> [Value; 2] {
     let ranks = ranks.to_string();
-    let producer = Producer::start(manifest, &["--tp", &ranks]);
-    let decoded = producer.decode(manifest, &[&["--tp", &ranks], arguments].concat());
+    let both = ["--tp", &ranks, "--policy", policy];
+    let producer = Producer::start(manifest, &both);
+    let decoded = producer.decode(manifest, &[&both, arguments].concat());
     let prefilled = producer.finish();
     [report(&prefilled), report(&decoded)]
 }
@@ -102,13 +103,13 @@ fn few_layers(manifest: &str) -> (TempDir, String) {
 fn every_manifest_is_handed_over_on_one_rank_and_on_two() {
     for manifest in all_manifests() {
         let (_folder, manifest) = few_layers(&manifest);
-        let [p, d] = hand_over(&manifest, 1, &["--generate", "20"]);
+        let [p, d] = hand_over(&manifest, "lift", 1, &["--generate", "20"]);
         assert_eq!(p["exports"][0]["end"], "read", "{manifest}: {p}");
         assert_eq!((&p["verified"], &d["verified"]), (&true.into(), &true.into()));
         assert_eq!(p["exports"][0]["digests"], d["digests_compared"], "{manifest}");
         assert!(d["digests_compared"].as_u64().unwrap() > 0 && d["bytes_read"].as_u64().unwrap() > 0);
         assert_eq!(d["generated_tokens"], 20);
-        let [p, d] = hand_over(&manifest, 2, &[]);
+        let [p, d] = hand_over(&manifest, "lift", 2, &[]);
         for rank in 0..2 {
             assert_eq!(p["ranks"][rank]["exports"][0]["end"], "read", "{manifest}: {p}");
             assert_eq!(d["ranks"][rank]["verified"], true, "{manifest}: {d}");
@@ -134,11 +135,11 @@ fn a_prompt_of_1152_tokens_is_handed_over_and_sixteen_tokens_follow() {
 #[test]
 fn what_both_print_as_json_is_documented() {
     let documented = documented();
-    let [p, d] = hand_over(&small("hybrid.json"), 1, &[]);
+    let [p, d] = hand_over(&small("hybrid.json"), "lift", 1, &[]);
     assert_eq!(keys(&p), documented["prefill"][0]);
     assert_eq!(keys(&p["exports"][0]), documented["prefill"][1]);
     assert_eq!(keys(&d), &documented["decode"][0] | &documented["restore"][0]);
-    let [p, d] = hand_over(&small("aligned.json"), 2, &[]);
+    let [p, d] = hand_over(&small("aligned.json"), "lift", 2, &[]);
     assert_eq!(keys(&p), ["ranks", "verified"].map(str::to_owned).into());
     assert_eq!(keys(&p), keys(&d));
 }
@@ -146,7 +147,7 @@ fn what_both_print_as_json_is_documented() {
 #[test]
 fn what_is_rounded_down_is_computed_again() {
     for name in ["unaligned.json", "hybrid.json", "sub-block.json", "kernel-pages.json"] {
-        let [p, d] = hand_over(&small(name), 1, &["--policy", "round-down", "--generate", "5"]);
+        let [p, d] = hand_over(&small(name), "round-down", 1, &["--generate", "5"]);
         assert_eq!((&p["verified"], &d["verified"]), (&true.into(), &true.into()));
         assert_eq!(d["policy"], "round-down");
         assert!(d["left_tokens"].as_u64().unwrap() > 0, "{name}: {d}");
@@ -154,6 +155,16 @@ fn what_is_rounded_down_is_computed_again() {
         let short = matches!(name, "sub-block.json" | "kernel-pages.json");
         assert_eq!(d["bytes_read"] == 0, short, "{name}: {d}");
         assert_eq!(p["exports"][0]["end"], "read");
+    }
+}
+
+#[test]
+fn what_lands_on_the_device_is_written_back_and_sealed() {
+    for name in ["unaligned.json", "hybrid.json", "gqa.json", "kernel-pages.json", "qsa-fp8.json"] {
+        let [p, d] = hand_over(&small(name), "direct", 1, &["--generate", "100"]);
+        assert_eq!((&p["verified"], &d["verified"]), (&true.into(), &true.into()));
+        assert_eq!((&d["policy"], &d["bytes_lifted"]), (&"land-on-device".into(), &0.into()), "{name}");
+        assert!(d["pages_sealed"].as_u64().unwrap() > 0, "{name}: {d}");
     }
 }
 

@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use libloading::Library;
 
 use super::batch::Batch;
+use super::remote::{self, Flush};
 use crate::error::BackendError;
 
 /// A device's number, `CUdevice`.
@@ -83,6 +84,8 @@ macro_rules! calls {
             words: [Words; 2],
             /// Where the driver has it.
             batch: Option<Batch>,
+            /// As above.
+            flush: Option<Flush>,
             // What the pointers point into: it has to stay.
             _library: Option<Library>,
         }
@@ -109,6 +112,7 @@ macro_rules! calls {
                         $($name: symbols.function::<unsafe extern "C" fn($($type),*) -> c_int>($symbol)?,)*
                         words: [symbols.function("cuGetErrorName")?, symbols.function("cuGetErrorString")?],
                         batch: Batch::find(&symbols),
+                        flush: remote::find(&symbols),
                         _library: match symbols {
                             Symbols::Library(library) => Some(library),
                             Symbols::Given(_) => None,
@@ -240,6 +244,11 @@ impl Calls {
     /// The batch call, where the driver has it.
     pub const fn batch(&self) -> Option<Batch> {
         self.batch
+    }
+
+    /// The call that waits for what others have written, where the driver has it.
+    pub const fn flush(&self) -> Option<Flush> {
+        self.flush
     }
 
     /// The error of a call.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::batch::Batch;
 use super::calls::{Calls, Handle, Ordinal};
 use super::driver::CudaDriver;
+use super::remote;
 use crate::error::BackendError;
 
 /// The primary context of a device, which PyTorch and the CUDA runtime use too. It is retained while this lives.
@@ -132,6 +133,11 @@ impl Context {
             let value = enqueued?;
             waited.map(|()| value)
         })
+    }
+
+    /// Makes what others have written into the device's memory visible to launches that follow.
+    pub fn settle_remote_writes(&self) -> Result<(), BackendError> {
+        self.within(|calls| remote::settle(calls, self.device))
     }
 
     /// A stream that waits for no other, not even for the default one.

@@ -10,6 +10,7 @@ mod graph;
 mod link;
 mod memory;
 mod module;
+mod remote;
 mod replay;
 mod stand_in;
 mod stream;
@@ -340,6 +341,10 @@ unsafe impl Backend for Cuda {
         let end = self.event()?;
         end.record(stream)?;
         next.wait_for(&end)
+    }
+
+    fn settle_remote_writes(&self) -> Result<(), BackendError> {
+        self.context.settle_remote_writes()
     }
 
     unsafe fn upload(

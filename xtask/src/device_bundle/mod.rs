@@ -9,17 +9,25 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::c;
-use crate::process;
 use crate::workspace::Workspace;
+use crate::{nixl, process};
+
+mod libraries;
 
 #[derive(clap::Args)]
 pub struct Args {
     /// The folder to make; it must not be there yet.
     folder: PathBuf,
+    /// Also what hands imports over between two GPUs by NIXL, with its library. (Set what `cargo xtask nixl` prints.)
+    #[arg(long)]
+    nixl: bool,
 }
 
 /// What runs there.
 const SCRIPT: &str = include_str!("run.sh");
+
+/// What hands imports over there.
+const HANDOFF: &str = include_str!("handoff.sh");
 
 pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     let folder = &args.folder;
@@ -28,9 +36,17 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(workspace.root()),
     );
     let commit = commit.map_or_else(|_| "unknown".to_owned(), |answer| answer.stdout);
-    let built = |words: &[&str], target| built(workspace.cargo(), &commit, words, target);
+    let built = |words: &[&str], target| {
+        let mut cargo = workspace.cargo();
+        cargo.envs(nixl::environment(workspace));
+        built(cargo, &commit, words, target)
+    };
     let laws = built(&["test", "--no-run", "--package", "pagelift", "--test", "laws"], "laws")?;
-    let program = built(&["build", "--package", "pagelift-cli"], "pagelift")?;
+    let mut words = vec!["build", "--package", "pagelift-cli"];
+    if args.nixl {
+        words.extend(["--features", "nixl"]);
+    }
+    let program = built(&words, "pagelift")?;
     for (from, name) in [(laws, "laws"), (program, "pagelift")] {
         let to = folder.join(name);
         fs::copy(&from, &to).with_context(|| format!("could not copy {}", from.display()))?;
@@ -41,9 +57,16 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     }
     copy_manifests(&workspace.root().join("manifests"), &folder.join("manifests"))?;
     fs::write(folder.join("commit"), &commit)?;
-    let script = folder.join("run.sh");
-    fs::write(&script, SCRIPT)?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let mut scripts = vec![("run.sh", SCRIPT)];
+    if args.nixl {
+        libraries::copy(workspace, &folder.join("nixl"))?;
+        scripts.push(("handoff.sh", HANDOFF));
+    }
+    for (name, text) in scripts {
+        let script = folder.join(name);
+        fs::write(&script, text)?;
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    }
     println!(
         "{0} is ready. Take it to a machine with a GPU and run {0}/run.sh, which writes results.md.",
         folder.display()
