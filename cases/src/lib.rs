@@ -17,6 +17,8 @@
 //! | [`plans`] | a whole case of planning |
 //! | `memory`, `arrays`, `tables` | cases in real memory, run by backends; with the feature `memory` |
 //! | `manifests` | texts that may be manifests; with the feature of that name |
+//! | `control` | conversations of two engines, with bytes and messages that are wrong; with the feature of that name |
+//! | `json` | documents with something changed, for both |
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -28,11 +30,15 @@
 #[cfg(feature = "memory")]
 pub mod arrays;
 mod build;
+#[cfg(feature = "control")]
+pub mod control;
 pub mod decode;
 pub mod digests;
 pub mod draw;
 pub mod effect;
 pub mod ids;
+#[cfg(any(feature = "control", feature = "manifests"))]
+mod json;
 pub mod lift;
 #[cfg(feature = "manifests")]
 pub mod manifests;

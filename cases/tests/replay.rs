@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use pagelift_cases::draw::Draw;
-use pagelift_cases::{manifests, plans, tables};
+use pagelift_cases::{control, manifests, plans, tables};
 
 /// Plays all inputs of a target.
 fn replay(target: &str, play: impl Fn(&mut Draw)) {
@@ -39,4 +39,9 @@ fn tables_of_the_seeds() {
 #[test]
 fn manifests_of_the_seeds() {
     replay("manifests", manifests::run);
+}
+
+#[test]
+fn control_of_the_seeds() {
+    replay("control", control::run);
 }

@@ -16,7 +16,7 @@ use crate::test::sanitizer_obstacle;
 use crate::workspace::Workspace;
 
 /// The targets, and the longest input that each is given: more choices than a case takes are no use.
-const TARGETS: [(&str, u32); 3] = [("plans", 600), ("tables", 600), ("manifests", 5000)];
+const TARGETS: [(&str, u32); 4] = [("plans", 600), ("tables", 600), ("manifests", 5000), ("control", 1500)];
 
 /// Arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]

@@ -15,7 +15,7 @@ use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits};
 use pagelift_transport::receive::{ReadEffect, ReadEvent, Receive, ReceiveOptions};
 use pagelift_transport::transfer::ReadingState;
 
-use crate::prefill::{LINE, SEED};
+use crate::prefill::{EXPORTER, LINE, SEED};
 use crate::reference::{Lists, expected, lists, tables};
 use crate::world::{BASE, BLOCKS, Engine};
 use crate::{Hello, ROLE, arranged, groups, really};
@@ -28,7 +28,7 @@ struct Producer {
 impl Producer {
     fn start() -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "prefill::producer", "--nocapture", "--test-threads=1"]).env(ROLE, "1");
+        command.args(["--exact", "prefill::producer", "--nocapture", "--test-threads=1"]).env(ROLE, EXPORTER);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }

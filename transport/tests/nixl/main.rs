@@ -10,6 +10,9 @@
 )]
 
 mod decode;
+#[path = "../transport/engines.rs"]
+mod engines;
+mod handoff;
 mod prefill;
 #[path = "../transport/reference.rs"]
 mod reference;
