@@ -35,7 +35,7 @@ enum Task {
     Test(test::Args),
     /// Run the benches, and show their figures; `--out FOLDER` keeps them.
     Bench(bench::Args),
-    /// Fuzz planner, kernels and manifests with cargo-fuzz, and say what was found.
+    /// Fuzz planner, kernels, manifests and conversations with cargo-fuzz, and say what was found.
     Fuzz(fuzz::Args),
     /// Run random plans, and engines in simulation, by the CPU's kernels, and compare every byte with a reference.
     Soak(soak::Args),
