@@ -30,7 +30,7 @@ use crate::{Failure, args, say};
 /// `pagelift decode`.
 pub fn command(args: &args::Decode) -> Result<(), Failure> {
     if args.hand.tp > 1 && args.hand.rank.is_none() {
-        return Ok(ranks::decode(args)?);
+        return ranks::decode(args);
     }
     let report = run(args)?;
     if args.json { say::json(&report) } else { report.print() }
@@ -124,7 +124,7 @@ impl Job<'_> {
             reads.pair(&mut Landing { world, mapped: &mapped, backend })?;
             let paired = clock.elapsed().as_secs_f64();
             let restored = play(world, &mut model, backend, &mut reads, frames, options, progress)?;
-            reads.close();
+            reads.close(&mut Landing { world, mapped: &mapped, backend });
             let mut report =
                 DecodeReport::new(self.rank, address, self.policy, reads.came, restored, library);
             (report.pair_seconds, report.left_tokens) = (paired, left);

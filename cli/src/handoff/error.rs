@@ -1,6 +1,8 @@
 //! Why a hand-off ends early.
 
-use pagelift_transport::error::{ConsumerError, ControlError, LeaseError, OfferError, ProducerError};
+use pagelift_transport::error::{
+    ConsumerError, ControlError, LeaseError, OfferError, ProducerError, WantedError,
+};
 use pagelift_transport::nixl::NixlError;
 use thiserror::Error;
 
@@ -37,6 +39,12 @@ pub enum HandoffError {
     /// P's arrangement is none: this program is wrong.
     #[error("the producer's arrangement of this manifest is refused: {0}")]
     Arrangement(String),
+    /// The lifecycle's numbers stand for nothing.
+    #[error(transparent)]
+    Wanted(#[from] WantedError),
+    /// Each rank reads each request once.
+    #[error("request {request} was read {reads} times by {ranks} ranks, and not once by each")]
+    Miscounted { request: String, reads: u32, ranks: u32 },
     /// Nobody was there in time.
     #[error("{0}")]
     Late(String),

@@ -33,7 +33,7 @@ use crate::{Failure, args, say};
 /// `pagelift prefill`.
 pub fn command(args: &args::Prefill) -> Result<(), Failure> {
     if args.hand.tp > 1 && args.hand.rank.is_none() {
-        return Ok(ranks::prefill(args)?);
+        return ranks::prefill(args);
     }
     let report = run(args)?;
     if args.json { say::json(&report) } else { report.print() }
@@ -41,9 +41,10 @@ pub fn command(args: &args::Prefill) -> Result<(), Failure> {
 
 fn run(args: &args::Prefill) -> Result<PrefillReport, HandoffError> {
     let rank = RankOf { rank: args.hand.rank.unwrap_or(0), ranks: args.hand.tp };
-    let text = std::fs::read(&args.manifest).unwrap_or_default();
     let asked = Draft::load(&args.manifest).map_err(crate::restore::RestoreError::from)?;
     let asked = asked.assign().map_err(crate::restore::RestoreError::from)?;
+    let unreadable = |error| HandoffError::Usage(format!("{}: {error}", args.manifest.display()));
+    let text = std::fs::read(&args.manifest).map_err(unreadable)?;
     let arrangement = args.arrangement.unwrap_or(args.hand.seed.wrapping_add(rank.rank.into()));
     let on_device = args.hand.policy == args::Policy::Direct;
     let arranged = Arranged::new((&asked, on_device), &text, &args.manifest, arrangement)?;

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::error::HandoffError;
 use super::prefill::{beside, say_ready};
 use crate::manifest::mix;
-use crate::{args, say};
+use crate::{Failure, args, say};
 
 /// Where a rank listens: each at a port of its own.
 pub const fn address(first: SocketAddr, rank: u32) -> SocketAddr {
@@ -112,7 +112,7 @@ fn arguments(rank: u32) -> Vec<OsString> {
 }
 
 /// All ranks of P.
-pub fn prefill(args: &args::Prefill) -> Result<(), HandoffError> {
+pub fn prefill(args: &args::Prefill) -> Result<(), Failure> {
     let file = |path: &Path, rank: u32| beside(path, &format!("rank{rank}"));
     let own = args.ready.as_deref().map(Path::to_owned);
     let mut ranks = start(args.hand.tp, |rank| {
@@ -128,7 +128,7 @@ pub fn prefill(args: &args::Prefill) -> Result<(), HandoffError> {
         while addresses.len() < files.len() {
             addresses = files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect();
             if let Some(rank) = ranks.ended() {
-                return Err(HandoffError::Rank { rank, why: "it has ended before it listened".into() });
+                return Err(HandoffError::Rank { rank, why: "it has ended before it listened".into() }.into());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -152,22 +152,20 @@ fn counted(reports: &[Value], ranks: u32) -> Result<(), HandoffError> {
             *by_request.entry(export["request"].to_string()).or_default() += 1;
         }
     }
-    match by_request.iter().find(|(_, count)| **count != ranks) {
+    match by_request.into_iter().find(|(_, reads)| *reads != ranks) {
         None => Ok(()),
-        Some((request, count)) => {
-            Err(HandoffError::Arrangement(format!("request {request} was read by {count} of {ranks} ranks")))
-        }
+        Some((request, reads)) => Err(HandoffError::Miscounted { request, reads, ranks }),
     }
 }
 
 /// All ranks of D.
-pub fn decode(args: &args::Decode) -> Result<(), HandoffError> {
+pub fn decode(args: &args::Decode) -> Result<(), Failure> {
     let reports = start(args.hand.tp, arguments)?.reports()?;
     report(args.json, &reports, "handed over")
 }
 
-fn report(as_json: bool, reports: &[Value], what: &str) -> Result<(), HandoffError> {
-    let printed = if as_json {
+fn report(as_json: bool, reports: &[Value], what: &str) -> Result<(), Failure> {
+    if as_json {
         say::json(&json!({ "ranks": reports, "verified": true }))
     } else {
         let line = |report: &Value| {
@@ -176,6 +174,5 @@ fn report(as_json: bool, reports: &[Value], what: &str) -> Result<(), HandoffErr
             format!("rank {rank}: {what}, every byte of {} of pools verified", say::bytes(bytes))
         };
         say::say(&reports.iter().map(line).collect::<Vec<_>>().join("\n"))
-    };
-    printed.map_err(|failure| HandoffError::Usage(failure.message))
+    }
 }

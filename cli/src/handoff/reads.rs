@@ -1,7 +1,7 @@
 //! How the blocks of an import come: reads over the transport, of which the engine's lifecycle hears, and digests of what came.
 
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pagelift::backends::Backend;
 use pagelift::geometry::Memory;
@@ -88,8 +88,7 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
             block_tokens: Tokens::new(import.frames.tokens.into()),
             view: import.view,
         };
-        let tables = wanted.tables(import.request, import.reads.clone());
-        tables.map_err(|error| HandoffError::Arrangement(error.to_string()))
+        Ok(wanted.tables(import.request, import.reads.clone())?)
     }
 
     fn ask(&mut self, import: &Import<'_, '_>) -> Result<(), HandoffError> {
@@ -183,9 +182,15 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
         Ok(())
     }
 
-    /// Says goodbye, and sees to it that it leaves.
-    pub fn close(&mut self) {
+    /// Says goodbye, and waits until P has heard all, or for as long as that may take.
+    pub fn close(&mut self, memory: &mut Landing<'_, '_, B>) {
+        let start = Instant::now();
         self.consumer.close();
+        while !self.consumer.is_left() && start.elapsed() < GOODBYE {
+            let now = self.now();
+            self.consumer.poll(now, memory);
+            std::thread::sleep(POLL);
+        }
     }
 }
 
@@ -221,6 +226,9 @@ impl<'m, X: Carrier, W: Wire, B: Backend> Transfer<'m> for Reads<'_, X, W, B> {
         }
     }
 }
+
+/// How long P may take to hear that this side is done.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Rows of a page of P.
 fn rows_of_page(offer: &Offer, group: &str) -> Option<u32> {

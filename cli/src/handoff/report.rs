@@ -6,7 +6,7 @@ use pagelift::import::Policy;
 use pagelift_transport::lease::RankEnd;
 use pagelift_transport::nixl::Library;
 use pagelift_transport::notice::ReadOutcome;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::error::HandoffError;
 use super::facts::RankOf;
@@ -51,7 +51,7 @@ pub struct PrefillReport {
 }
 
 /// An export that is free.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct ExportReport {
     /// The request.
     pub request: u64,

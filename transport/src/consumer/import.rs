@@ -402,9 +402,13 @@ impl<X: Transfer, W: Wire> Turn<'_, X, W> {
 
     /// Tells P that nothing reads its blocks any more.
     fn notify(&mut self, notice: &Notice) {
-        let over_transfer = self.options.notices == Notices::Transfer
-            && self.paired.is_some_and(|paired| self.transfer.notify(&paired.name, notice).is_ok());
-        if !over_transfer && !self.say(&Message::Notice(*notice)) {
+        let transfer =
+            |own: &Self| own.paired.is_some_and(|paired| own.transfer.notify(&paired.name, notice).is_ok());
+        let said = match self.options.notices {
+            Notices::Control => self.say(&Message::Notice(*notice)) || transfer(self),
+            Notices::Transfer => transfer(self) || self.say(&Message::Notice(*notice)),
+        };
+        if !said {
             self.counters.unsent = self.counters.unsent.saturating_add(1);
         }
     }

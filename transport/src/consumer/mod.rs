@@ -62,7 +62,7 @@ pub struct ConsumerOptions {
 
 impl Default for ConsumerOptions {
     /// Reads of any size; ten seconds for the greeting, five minutes for an answer, one for reads, thirty seconds of patience; a
-    /// word every five seconds; notices over the transport.
+    /// word every five seconds; notices over the control channel.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -72,7 +72,7 @@ impl Default for ConsumerOptions {
             reads: seconds(60),
             patience: seconds(30),
             presence: seconds(5),
-            notices: Notices::Transfer,
+            notices: Notices::default(),
             turns: 256,
         }
     }
@@ -81,11 +81,11 @@ impl Default for ConsumerOptions {
 /// How P hears that an import reads no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Notices {
-    /// Over the transport, behind the reads; over the control channel where that fails.
+    /// Over the control channel; over the transport where that is lost.
     #[default]
-    Transfer,
-    /// Over the control channel.
     Control,
+    /// Over the transport, which does not say whether it has arrived; over the control channel where it cannot be sent.
+    Transfer,
 }
 
 /// What an engine wants read.
@@ -135,6 +135,8 @@ pub struct Consumer<X: Transfer, W, K> {
     /// When something was last said.
     said: Option<Moment>,
     over: Option<ConsumerError>,
+    /// Whether goodbye was said, and P has not closed the connection yet.
+    leaving: bool,
     counters: ConsumerCounters,
     events: Vec<ConsumerEvent<K>>,
 }
@@ -171,6 +173,7 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
             begun: now,
             said: None,
             over: None,
+            leaving: false,
             counters: ConsumerCounters::default(),
             events: Vec::new(),
         })
@@ -208,6 +211,14 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
         {
             self.over = Some(why.clone());
             self.events.push(ConsumerEvent::Lost { why });
+        }
+        // What P still says means nothing any more, but it must be taken.
+        while self.leaving {
+            match self.wire.receive() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(_) => self.leaving = false,
+            }
         }
         let mut imports = std::mem::take(&mut self.imports);
         let mut turn = Turn {
@@ -271,12 +282,20 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
     }
 
     /// Tells P that nothing more will be said. Imports in flight go on as after a lost connection; so it comes after the last.
+    /// P has heard all when [`Consumer::is_left`] says so: until then it is polled, for a connection that is dropped may lose what
+    /// was said last.
     pub fn close(&mut self) {
         if self.over.is_none() {
             // It is the last word: where it cannot be said, P notices.
-            let _: Result<(), ControlError> = self.wire.send(&Message::Bye);
+            self.leaving = self.wire.send(&Message::Bye).is_ok();
             self.over = Some(ConsumerError::Closed);
         }
+    }
+
+    /// Whether the connection is over, and P has closed it where this side has said goodbye.
+    #[must_use]
+    pub const fn is_left(&self) -> bool {
+        self.over.is_some() && !self.leaving
     }
 
     /// Hears what P says.

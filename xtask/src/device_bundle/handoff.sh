@@ -42,9 +42,8 @@ line "|---|---|---|---|"
 # hand WORDS P-BACKEND D-BACKEND MANIFEST RANKS POLICY: one import, and a line of what came of it.
 hand() {
     words=$1 from=$2 to=$3 manifest=$4 ranks=$5 policy=$6
-    rm -f ready
+    rm -f ready prefill.log decode.log
     p_gpu=0 d_gpu=$last
-    [ "$from" = cpu ] && p_gpu=0
     [ "$to" = cpu ] && d_gpu=0
     # What takes longer than this hangs: nothing here is to stay.
     timeout 240 ./pagelift prefill "$manifest" --backend "$from" --gpu $p_gpu --tp "$ranks" --ready ready --json \

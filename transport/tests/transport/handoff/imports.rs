@@ -183,25 +183,50 @@ fn one_import_of_a_request_at_a_time() {
 }
 
 #[test]
-fn notices_go_over_the_control_channel_where_that_is_asked_for_or_the_transport_fails() {
-    for over_control in [false, true] {
-        let notices = if over_control { Notices::Control } else { Notices::Transfer };
-        let mut world = World::with(
-            super::ConsumerOptions { notices, ..options() },
-            ProducerOptions { terms: terms(), ..ProducerOptions::new(1) },
-        );
+fn a_notice_takes_the_way_that_is_asked_for_and_the_other_where_that_is_lost() {
+    for (notices, cut, over_control) in [
+        (Notices::default(), false, true),
+        (Notices::Control, true, false),
+        (Notices::Transfer, false, false),
+    ] {
+        let own = ProducerOptions { terms: terms(), ..ProducerOptions::new(1) };
+        let mut world = World::with(super::ConsumerOptions { notices, ..options() }, own);
         let said: Log = Log::default();
         let log = said.clone();
         *world.tap.copies.borrow_mut() = Box::new(move |message: &Message| {
             log.borrow_mut().push(message.name());
             1
         });
+        world.d.node.lasts.set(Some(20));
         world.begin(1);
-        world.pass(30);
+        world.pass(10);
+        world.tap.cut.set(cut);
+        world.pass(40);
         assert_eq!(world.engine.freed, [(1001, READ)]);
-        assert_eq!(said.borrow().contains(&"notice"), over_control);
+        assert_eq!(said.borrow().contains(&"notice"), over_control, "{notices:?}");
         assert_eq!(said.borrow().iter().filter(|name| **name == "ask").count(), 1);
     }
+}
+
+#[test]
+fn a_d_that_leaves_has_said_all_when_p_has_closed_the_connection() {
+    let mut world = World::with(
+        super::ConsumerOptions { notices: Notices::Control, ..options() },
+        ProducerOptions { terms: terms(), ..ProducerOptions::new(1) },
+    );
+    world.begin(1);
+    while world.end(1).is_none() {
+        world.pass(1);
+    }
+    let consumer = world.consumer.as_mut().unwrap();
+    assert!(!consumer.is_left());
+    consumer.close();
+    assert!(!consumer.is_left());
+    world.pass(3);
+    assert!(world.consumer.as_ref().unwrap().is_left());
+    assert_eq!(world.engine.freed, [(1001, READ)]);
+    assert_eq!(world.producer.as_ref().unwrap().connections(), 0);
+    assert_eq!(world.producer.as_ref().unwrap().counters().0.misbehaved, 0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Tokens;
-use pagelift_transport::consumer::{Consumer, ConsumerEvent, ConsumerOptions, End, Wanted};
+use pagelift_transport::consumer::{Consumer, ConsumerEvent, ConsumerOptions, End, Notices, Wanted};
 use pagelift_transport::control::Role;
 use pagelift_transport::lease::{Moment, RankEnd, Terms};
 use pagelift_transport::notice::ReadOutcome;
@@ -123,6 +123,8 @@ fn options() -> ConsumerOptions {
         reads: Duration::from_millis(5000),
         patience: Duration::from_millis(3000),
         presence: Duration::from_millis(200),
+        // Tests lose and double those.
+        notices: Notices::Transfer,
         ..ConsumerOptions::default()
     }
 }
