@@ -112,15 +112,23 @@ pub struct Hand {
     /// What runs the kernels. With `cuda`, pages are in the memory of a GPU, and host pools are pinned.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,
-    /// Index of the GPU, in the driver's order.
-    #[arg(long, default_value_t = 0, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_GPU))]
-    pub gpu: u32,
+    /// Index of the GPU, in the driver's order; where there are several (`0,1`), ranks take them in turns.
+    #[arg(long, default_value = "0", value_name = "N", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_GPU))]
+    pub gpu: Vec<u32>,
     /// Seconds to wait for the other side, and for reads.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>(1..=MOST_SECONDS))]
     pub timeout: u64,
     /// Seed of the random bytes: the same on both sides.
     #[arg(long, default_value_t = 1, allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub seed: u64,
+}
+
+impl Hand {
+    /// The GPU of a rank.
+    #[must_use]
+    pub fn gpu_of(&self, rank: u32) -> u32 {
+        self.gpu.iter().cycle().nth(rank as usize).copied().unwrap_or(0)
+    }
 }
 
 /// Arguments of `prefill`.

@@ -48,7 +48,7 @@ fn run(args: &args::Decode) -> Result<DecodeReport, HandoffError> {
     check_memory(draft.footprint())?;
     let manifest = draft.assign().map_err(RestoreError::from)?;
     let exchanged = facts::landing(&manifest, policy == Policy::LandOnDevice);
-    let (engine, reason) = opened(args.hand.backend, args.hand.gpu)?;
+    let (engine, reason) = opened(args.hand.backend, args.hand.gpu_of(rank.rank))?;
     let job = Job { args, rank, policy, manifest: &manifest, exchanged: &exchanged };
     let mut report = match engine {
         Opened::Cpu(cpu) => job.run(&cpu),
@@ -98,7 +98,7 @@ impl Job<'_> {
         let mut model = Model::new(self.manifest, options.seed);
         world.fill(&model, progress)?;
         let mapped = Mapped::of(&world);
-        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu.into()))?;
+        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu_of(self.rank.rank).into()))?;
         let name = format!("decode-{}-{:016x}", self.rank.rank, random()?);
         let agent_options = AgentOptions { name: &name, plugin: &args.hand.plugin };
         agent::with(&mut world, &offer, agent_options, |world, agent, library| {

@@ -53,7 +53,7 @@ fn run(args: &args::Prefill) -> Result<PrefillReport, HandoffError> {
     let manifest = arranged.draft.assign().map_err(crate::restore::RestoreError::from)?;
     let exchanged = Arranged::exchanged(&splits, &manifest);
     let blocks = block_tokens(&asked);
-    let (engine, reason) = opened(args.hand.backend, args.hand.gpu)?;
+    let (engine, reason) = opened(args.hand.backend, args.hand.gpu_of(rank.rank))?;
     let job = Job { args, rank, manifest: &manifest, exchanged: &exchanged, block_tokens: blocks };
     let mut report = match engine {
         Opened::Cpu(cpu) => job.run(&cpu),
@@ -89,7 +89,7 @@ impl Job<'_> {
         world.fill(&model, progress)?;
         fill(&mut world, &mut model, Content::new(self.manifest, seed), progress)?;
         let mapped = Mapped::of(&world);
-        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu.into()))?;
+        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu_of(self.rank.rank).into()))?;
         let name = format!("prefill-{}-{:016x}", self.rank.rank, random()?);
         let options = AgentOptions { name: &name, plugin: &args.hand.plugin };
         let regions = offer.regions.memory.len();

@@ -3,7 +3,8 @@
 #
 #   ./handoff.sh [PART ...]     all parts, or these: probe, small, large
 #
-# P's pools are in the memory of GPU 0, D's pages in that of the last GPU, D's host pools pinned.
+# P's pools are in the memory of GPU 0, D's pages in that of the last GPU, D's host pools pinned. Of two ranks the second has it the
+# other way round.
 cd "$(dirname "$0")" || exit 1
 failed=0
 line() { printf '%s\n' "$1" | tee -a handoff.md; }
@@ -44,7 +45,7 @@ hand() {
     words=$1 from=$2 to=$3 manifest=$4 ranks=$5 policy=$6
     rm -f ready prefill.log decode.log
     p_gpu=0 d_gpu=$last
-    [ "$to" = cpu ] && d_gpu=0
+    [ "$ranks" -gt 1 ] && p_gpu=0,$last d_gpu=$last,0
     # What takes longer than this hangs: nothing here is to stay.
     timeout 240 ./pagelift prefill "$manifest" --backend "$from" --gpu $p_gpu --tp "$ranks" --ready ready --json \
         --policy "$policy" --timeout 120 > prefill.json 2> prefill.log &
