@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagelift_planner::lifecycle::RequestId;
-use pagelift_transport::consumer::{Consumer, ConsumerEvent, ConsumerOptions, End, Failure};
+use pagelift_transport::consumer::{Consumer, ConsumerEvent, ConsumerOptions, End, Failure, Notices};
 use pagelift_transport::control::{Link, Message, Wire, connect};
 use pagelift_transport::error::ControlError;
 use pagelift_transport::lease::Moment;
@@ -219,6 +219,8 @@ impl Decode {
             answer: Duration::from_secs(5),
             patience: Duration::from_secs(3),
             presence: Duration::from_millis(200),
+            // Those are lost and doubled here.
+            notices: Notices::Transfer,
             ..ConsumerOptions::default()
         };
         let mut own = Self {
