@@ -163,9 +163,29 @@ fn an_answer_to_an_earlier_question_is_not_taken_for_that_to_a_later_one() {
     world.begin(1);
     world.pass(40);
     assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    let begun = world.events.iter().find_map(|event| match event {
+        ConsumerEvent::Begun { export, .. } => Some(export.number),
+        _ => None,
+    });
+    assert_eq!(begun, Some(1), "the second export, whose lease the second question began");
     let mut ends: Vec<_> = world.engine.freed.iter().map(|(_, end)| *end).collect();
     ends.sort_by_key(|end| *end != READ);
     assert_eq!(ends, [READ, CANCELLED]);
+}
+
+#[test]
+fn case_23_of_what_is_granted_too_late_to_be_believed_nothing_is_read() {
+    let mut world = World::new();
+    // Nobody has kept the lease while P computed, by D's count.
+    world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 1100));
+    world.begin(1);
+    world.pass(1200);
+    let Some(End::Failed { why: Failure::Reads { why, .. }, .. }) = world.end(1) else {
+        panic!("{:?}", world.end(1))
+    };
+    assert_eq!(why, Ending::LeaseLost);
+    assert!(!world.events.iter().any(|event| matches!(event, ConsumerEvent::Begun { .. })));
+    assert_eq!(world.engine.freed, [(1001, FAILED)]);
 }
 
 #[test]
