@@ -98,7 +98,13 @@ impl Job<'_> {
         let mut model = Model::new(self.manifest, options.seed);
         world.fill(&model, progress)?;
         let mapped = Mapped::of(&world);
-        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu_of(self.rank.rank).into()))?;
+        let offer = facts::offer(
+            &world,
+            &keys,
+            self.exchanged,
+            &mapped,
+            (self.rank, args.hand.gpu_of(self.rank.rank).into()),
+        )?;
         let name = format!("decode-{}-{:016x}", self.rank.rank, random()?);
         let agent_options = AgentOptions { name: &name, plugin: &args.hand.plugin };
         agent::with(&mut world, &offer, agent_options, |world, agent, library| {

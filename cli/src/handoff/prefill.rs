@@ -89,7 +89,13 @@ impl Job<'_> {
         world.fill(&model, progress)?;
         fill(&mut world, &mut model, Content::new(self.manifest, seed), progress)?;
         let mapped = Mapped::of(&world);
-        let offer = facts::offer(&world, &keys, self.exchanged, &mapped, (self.rank, args.hand.gpu_of(self.rank.rank).into()))?;
+        let offer = facts::offer(
+            &world,
+            &keys,
+            self.exchanged,
+            &mapped,
+            (self.rank, args.hand.gpu_of(self.rank.rank).into()),
+        )?;
         let name = format!("prefill-{}-{:016x}", self.rank.rank, random()?);
         let options = AgentOptions { name: &name, plugin: &args.hand.plugin };
         let regions = offer.regions.memory.len();
