@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pagelift_planner::lifecycle::Outcome;
-use pagelift_transport::consumer::Failure;
+use pagelift_transport::consumer::{ConsumerEvent, Failure};
 use pagelift_transport::control::Message;
 use pagelift_transport::receive::Ending;
 
@@ -116,11 +116,16 @@ fn case_23_p_is_stopped_during_the_read() {
     let (mut prefill, mut decode) = both(LONG);
     decode.reading(FIRST);
     prefill.signal("-STOP");
-    until_ended(&mut decode);
-    assert_eq!(ending(&decode), Ending::LeaseLost);
+    // Reads have ended, or can be made to end by nothing: then D holds what they may write, and its engine hears of it.
+    decode.until("the request ends, or its reads are stuck", |own| {
+        let stuck = own.events.iter().any(|event| matches!(event, ConsumerEvent::Stuck { .. }));
+        stuck || !own.decoder.ended.is_empty()
+    });
     // P's own lease is over later than D believes, and it notices when it goes on.
     decode.pass(TERMS.lease);
     prefill.signal("-CONT");
+    until_ended(&mut decode);
+    assert_eq!(ending(&decode), Ending::LeaseLost);
     let report = decode.rest(&mut prefill);
     assert_eq!(report.freed, [(FIRST, "Expired".to_owned())]);
     ended(prefill, decode, Outcome::Failed);
