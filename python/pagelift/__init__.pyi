@@ -503,8 +503,8 @@ class Registry:
     def release(self, region: Region) -> None:
         """Releases a region once no launch uses it any more: this waits. Launchers that need it refuse work from then on.
 
-        Raises `RegistryError` where it was released before, or a launcher that was recorded into a graph is not closed yet:
-        graphs may be replayed without pagelift's knowledge.
+        Raises `RegistryError` where it was released before, a launcher that was recorded into a graph is not closed yet, for graphs
+        may be replayed without pagelift's knowledge, or a transport's agent that has it is not: peers may read it.
         """
     def read(self, region: Region, at: int, length: int) -> bytes:
         """A copy of `length` bytes from offset `at` of a region on, once no launch that this registry knows of touches it.

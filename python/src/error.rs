@@ -142,13 +142,17 @@ pub fn raised(error: Error) -> PyErr {
 }
 
 /// The name of an error's variant.
-fn kind(error: &dyn Debug) -> String {
+pub fn kind(error: &dyn Debug) -> String {
     let words = format!("{error:?}");
     words.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
 /// A field of an exception.
-trait Field {
+pub trait Field {
+    /// Sets it.
+    ///
+    /// # Errors
+    /// Where the exception takes none.
     fn set(&self, exception: &Bound<'_, PyAny>, name: &str) -> PyResult<()>;
 }
 
@@ -159,7 +163,7 @@ impl<T: Clone + for<'py> IntoPyObject<'py>> Field for T {
 }
 
 /// The same exception with fields. One that takes none is raised as it is.
-fn with(py: Python<'_>, exception: PyErr, fields: &[(&str, &dyn Field)]) -> PyErr {
+pub fn with(py: Python<'_>, exception: PyErr, fields: &[(&str, &dyn Field)]) -> PyErr {
     for (name, field) in fields {
         let _ = field.set(exception.value(py), name);
     }

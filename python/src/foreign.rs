@@ -17,6 +17,11 @@ use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
 use pagelift::plan::{Direction, PagePlan};
 use pagelift::runner::Runner;
+#[cfg(feature = "nixl")]
+use pagelift_transport::{
+    nixl::{Agent, NixlError},
+    region::MemoryRange,
+};
 
 use crate::backend::{Engine, on};
 use crate::tensor::Tensor;
@@ -130,4 +135,15 @@ pub fn record_before_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Re
 pub fn record_after_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
     // SAFETY: as for `record`.
     unsafe { runner.record_after_forward(memory) }
+}
+
+/// Lets peers of a transport read a range of registered memory, and its own reads write it. The agent keeps the registry, and the
+/// registry the memory, until the agent is gone.
+#[cfg(feature = "nixl")]
+pub fn lend(agent: &mut Agent, range: MemoryRange) -> Result<(), NixlError> {
+    // SAFETY: (1) the range lies in one region, of the memory and at the address that the registry says; the region is noted as lent
+    // before this, so that it is not released before the agent is gone, and it was registered with CUDA, where that is, before.
+    // (2) The package asks its callers to leave alone what peers read, until an export is free, and what reads write, until an import
+    // has ended; no Rust reference is made of the bytes, for this package lends none.
+    unsafe { agent.register(range) }
 }

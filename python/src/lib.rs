@@ -30,6 +30,8 @@ mod runner;
 mod stream;
 mod tensor;
 mod ticket;
+#[cfg(feature = "nixl")]
+mod transport;
 mod words;
 
 use pyo3::prelude::*;
@@ -91,5 +93,8 @@ fn _pagelift(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<ticket::Counters>()?;
     module.add_class::<ticket::Report>()?;
     module.add_class::<ticket::Ticket>()?;
-    error::add_to(module)
+    error::add_to(module)?;
+    #[cfg(feature = "nixl")]
+    transport::add_to(module)?;
+    Ok(())
 }

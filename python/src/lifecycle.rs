@@ -41,7 +41,7 @@ pub fn told<'py>(py: Python<'py>, data: &impl Serialize) -> PyResult<Bound<'py, 
 /// `draft_lag` is the number of steps after which a draft layer's rows are final (0 to 2). A lift that failed is tried again `retries`
 /// times. Raises `LifecycleError` for options that cannot be.
 #[pyclass(frozen, module = "pagelift")]
-pub struct Lifecycle(Mutex<lifecycle::Lifecycle>);
+pub struct Lifecycle(pub Mutex<lifecycle::Lifecycle>);
 
 #[pymethods]
 impl Lifecycle {

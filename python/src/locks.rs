@@ -53,7 +53,11 @@ pub fn replaying<T>(replay: impl FnOnce() -> T) -> T {
     replay()
 }
 
-fn refuse_inside_replay(py: Python<'_>) -> PyResult<()> {
+/// Refuses what takes locks inside of a replay, which has them.
+///
+/// # Errors
+/// Inside of a replay.
+pub fn refuse_inside_replay(py: Python<'_>) -> PyResult<()> {
     if !REPLAYS.get() {
         return Ok(());
     }

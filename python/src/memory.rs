@@ -27,11 +27,18 @@ pub struct Shared {
     owners: Mutex<HashMap<RegionId, Option<Py<PyAny>>>>,
     /// Streams of Python's that launches are on: a registry waits for them before it lets memory go.
     streams: Mutex<HashMap<u64, Py<PyAny>>>,
+    /// Regions that transports have, once for each. Added to with the registry locked.
+    pub lent: Mutex<Vec<RegionId>>,
     /// Launchers that were recorded into graphs and not closed. Changed with the registry locked.
     pub recorded: AtomicU32,
 }
 
 impl Shared {
+    /// The regions that are here.
+    pub fn ids(&self, py: Python<'_>) -> Vec<RegionId> {
+        lock(py, &self.owners).keys().copied().collect()
+    }
+
     /// Keeps a stream, where an object stands for it.
     pub fn keep_stream(&self, handle: u64, stream: &Bound<'_, PyAny>) {
         let before = lock(stream.py(), &self.streams).insert(handle, stream.clone().unbind());
@@ -127,8 +134,8 @@ impl Registry {
     #[new]
     fn new() -> Self {
         let memory = RwLock::new(memory::Registry::new());
-        let (owners, streams) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { memory, owners, streams, recorded: AtomicU32::new(0) }))
+        let (owners, streams, lent) = Default::default();
+        Self(Arc::new(Shared { memory, owners, streams, lent, recorded: AtomicU32::new(0) }))
     }
 
     /// Takes in a tensor's memory, where it lies, and keeps the tensor until the region is released.
@@ -224,8 +231,8 @@ impl Registry {
 
     /// Releases a region once no launch uses it any more: this waits. Launchers that need it refuse work from then on.
     ///
-    /// Raises `RegistryError` where it was released before, or a launcher that was recorded into a graph is not closed yet:
-    /// graphs may be replayed without pagelift's knowledge.
+    /// Raises `RegistryError` where it was released before, a launcher that was recorded into a graph is not closed yet, for graphs
+    /// may be replayed without pagelift's knowledge, or a transport's agent that has it is not: peers may read it.
     fn release(&self, py: Python<'_>, region: &Region) -> PyResult<()> {
         let owner = {
             let mut memory = write(py, &self.0.memory)?;
@@ -234,9 +241,12 @@ impl Registry {
                 let text = format!(
                     "{recorded} launchers were recorded into graphs and may use it; close them first"
                 );
-                let error = RegistryError::new_err(text);
-                error.value(py).setattr("kind", "Recorded")?;
-                return Err(error);
+                return Err(kept(py, "Recorded", text));
+            }
+            if lock(py, &self.0.lent).contains(&region.id) {
+                let text =
+                    "an agent has lent it to peers; close the agent, and its producers and consumers, first";
+                return Err(kept(py, "Lent", text.to_owned()));
             }
             let own = &mut *memory;
             py.detach(|| own.release(region.id)).or_raise()?;
@@ -322,6 +332,13 @@ impl Registry {
         let (dtype, items) = tensor.unzip();
         Ok(Region { address: region.address(), bytes: region.bytes(), place: place.name(), dtype, items, id })
     }
+}
+
+/// Memory that is not released.
+fn kept(py: Python<'_>, kind: &str, text: String) -> PyErr {
+    let error = RegistryError::new_err(text);
+    let _ = error.value(py).setattr("kind", kind);
+    error
 }
 
 /// Refuses a tensor that does not lie where it is asked for.

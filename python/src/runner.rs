@@ -37,7 +37,7 @@ use crate::words::{Numbers, Word};
 /// slots of requests. Lists are sequences of integers or one-dimensional integer arrays on the host.
 #[pyclass(frozen, from_py_object, module = "pagelift")]
 #[derive(Clone)]
-pub struct GroupFrames(RustFrames);
+pub struct GroupFrames(pub RustFrames);
 
 #[pymethods]
 impl GroupFrames {

@@ -26,9 +26,9 @@ class Engine:
             sides[place] = pagelift.SideSpec.packed(pool, [region], [0], BLOCK * WIDTH, layout)
         group = builder.group("kv", layers=1, landing="host", lift="tail", **sides)
         self.lifecycle = pagelift.Lifecycle(block_tokens=BLOCK, requests=4, blocks=BLOCKS, pages=PAGES)
-        frames = pagelift.GroupFrames(group, range(BLOCKS), np.arange(PAGES))
+        self.geometry, self.frames = builder.build(), [pagelift.GroupFrames(group, range(BLOCKS), np.arange(PAGES))]
         self.runner = pagelift.Runner.bind(
-            backend, self.memory, builder.build(), [frames], requests=4, block_tokens=BLOCK, mode="exact", stream=stream
+            backend, self.memory, self.geometry, self.frames, requests=4, block_tokens=BLOCK, mode="exact", stream=stream
         )
         self.runner.bind_rows(group, pagelift.RowBinding(self.memory.adopt(backend, "device", self.slots)))
         self.events, self.requests, self.seen, self.computed = [], {}, [], {}

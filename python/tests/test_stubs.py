@@ -1,6 +1,6 @@
-"""The types in `__init__.pyi` are those of the module: the same names, parameters and documentation.
+"""The types in the `.pyi` files are those of the modules: the same names, parameters and documentation.
 
-`BLESS=1` writes the documentation, which is that of the Rust sources, into the file again.
+`BLESS=1` writes the documentation, which is that of the Rust sources, into the files again.
 """
 
 import ast
@@ -8,17 +8,32 @@ import inspect
 import os
 from pathlib import Path
 
+import pytest
+
 import pagelift
 
-HERE = Path(__file__).parent.parent / "pagelift" / "__init__.pyi"
-STUB = HERE if HERE.exists() else Path(pagelift.__file__).with_name("__init__.pyi")
-INSTALLED = Path(pagelift.__file__).with_name("__init__.pyi")
+try:
+    from pagelift import transport
+except ImportError:
+    transport = None
+
+HERE = Path(__file__).parent.parent / "pagelift"
+INSTALLED = Path(pagelift.__file__).parent
+NO_NIXL = pytest.mark.skipif(transport is None, reason="this pagelift was built without NIXL")
+MODULES = pytest.mark.parametrize(
+    ("module", "name"), [(pagelift, "__init__.pyi"), pytest.param(transport, "transport.pyi", marks=NO_NIXL)]
+)
 # What Python makes of a class by itself, and what is documented at the class.
 UNDOCUMENTED = {"__new__", "__int__", "__len__", "__contains__", "__enter__", "__exit__"}
 PLAIN = {"__repr__", "__doc__", "__module__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__hash__", "__weakref__"}
 
 
-def members(tree, owner=pagelift, path=()):
+def stub(name):
+    """The file of the sources, where they are beside the tests."""
+    return HERE / name if (HERE / name).exists() else INSTALLED / name
+
+
+def members(tree, owner, path=()):
     """Each class and function of the file, with what the module has by that name."""
     for node in tree.body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and (not node.name.startswith("_") or path):
@@ -45,10 +60,11 @@ def parameters(node):
         yield argument.arg, "keyword", default is not None
 
 
-def test_names_and_parameters_are_the_modules():
-    tree = ast.parse(STUB.read_text())
+@MODULES
+def test_names_and_parameters_are_the_modules(module, name):
+    tree = ast.parse(stub(name).read_text())
     listed = {}
-    for node, found, path in members(tree):
+    for node, found, path in members(tree, module):
         assert found is not None, f"{path} is not in the module"
         listed.setdefault(path[:-1], set()).add(path[-1])
         name = path[-1]
@@ -61,7 +77,7 @@ def test_names_and_parameters_are_the_modules():
             assert inspect.isgetsetdescriptor(found) or inspect.ismemberdescriptor(found), path
         else:
             if name == "__new__":
-                found = getattr(pagelift, path[0])
+                found = getattr(module, path[0])
             elif name in UNDOCUMENTED:
                 continue
             elif isinstance(found, staticmethod):
@@ -76,28 +92,29 @@ def test_names_and_parameters_are_the_modules():
                 if name not in ("self", "cls")
             ]
             assert real == expected, path
-    public = {name for name in pagelift.__all__ if not name.startswith("_")}
+    public = {name for name in module.__all__ if not name.startswith("_")}
     assert listed[()] == public
     for name in public:
-        value = getattr(pagelift, name)
+        value = getattr(module, name)
         if inspect.isclass(value) and not issubclass(value, Exception):
             defined = {own for own in vars(value) if own not in PLAIN}
             assert defined == listed.get((name,), set()), name
 
 
-def test_documentation_is_the_modules():
-    text = STUB.read_text()
+@MODULES
+def test_documentation_is_the_modules(module, name):
+    text = stub(name).read_text()
     tree = ast.parse(text)
     wrong = []
-    for node, found, path in members(tree):
+    for node, found, path in members(tree, module):
         expected = documentation(found, path[-1])
         if expected != ast.get_docstring(node):
             wrong.append((node, expected, path))
-    if os.environ.get("BLESS") and STUB == HERE:
-        STUB.write_text(blessed(text, wrong))
+    if os.environ.get("BLESS") and stub(name) == HERE / name:
+        stub(name).write_text(blessed(text, wrong))
     else:
         assert not wrong, f"BLESS=1 writes them: {[path for *_, path in wrong]}"
-    assert len({path for *_, path in members(tree)}) > 150
+    assert len({path for *_, path in members(tree, module)}) > (150 if module is pagelift else 40)
 
 
 def blessed(text, wrong):
@@ -121,14 +138,18 @@ def blessed(text, wrong):
 
 
 def test_the_installed_types_are_these():
-    assert INSTALLED.read_text() == STUB.read_text()
-    assert INSTALLED.with_name("py.typed").exists()
+    for name in ("__init__.pyi", "transport.pyi"):
+        assert (INSTALLED / name).read_text() == stub(name).read_text()
+    assert (INSTALLED / "py.typed").exists()
 
 
-def test_the_tree_of_exceptions():
-    for name in pagelift.__all__:
-        value = getattr(pagelift, name)
-        if name.endswith("Error"):
-            assert issubclass(value, pagelift.PageliftError) and value.__module__ == "pagelift"
+@MODULES
+def test_the_tree_of_exceptions(module, name):
+    for own in module.__all__:
+        value = getattr(module, own)
+        if own.endswith("Error"):
+            assert issubclass(value, pagelift.PageliftError) and value.__module__ == module.__name__
+    for child in ("ControlError", "NixlError", "SchemaError"):
+        assert module is pagelift or issubclass(getattr(module, child), module.TransportError)
     for child, parent in [("CapacityError", "PlanError"), ("RingFullError", "LaunchError"), ("CaptureError", "BackendError")]:
         assert issubclass(getattr(pagelift, child), getattr(pagelift, parent))

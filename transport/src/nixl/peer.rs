@@ -26,6 +26,11 @@ struct Lists {
     entries: [u64; 2],
 }
 
+#[expect(unsafe_code, reason = "the bindings say nothing of these handles")]
+// SAFETY: both handles are of an agent that locks itself (`ThreadSync::Strict`), so that any thread may use them and release them; nothing
+// in them belongs to the thread that made them, and `Prepared` keeps the agent for as long.
+unsafe impl Send for Lists {}
+
 /// A read in flight. It is asked until it has ended: until then it may write. Dropping it asks NIXL to stop it, and NIXL does
 /// not say whether it has; what ends it for sure is to drop the agent, and its memory's registration with it.
 pub struct Reading {

@@ -1,0 +1,287 @@
+//! D's end: imports are begun, and polled until they have ended.
+
+use std::collections::HashMap;
+use std::net::TcpStream;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pagelift::lifecycle::{Rank, RequestId};
+use pagelift::quantity::Tokens;
+use pagelift_transport::consumer::{self, ConsumerEvent, ConsumerOptions, End, Notices, Wanted};
+use pagelift_transport::control::{Link, Secret, connect};
+use pagelift_transport::lease::Moment;
+use pagelift_transport::nixl;
+use pagelift_transport::plan::ReadLimits;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use super::agent::{Agent, Held};
+use super::counted::counted;
+use super::error::{OrRaise as _, Raised, closed};
+use super::mapped::Landing;
+use super::offer::Offer;
+use super::producer::address_of;
+use super::seconds::Seconds;
+use super::tables::Tables;
+use crate::lifecycle::{parsed, told};
+use crate::locks::{lock, refuse_inside_replay, without_interpreter};
+use crate::words::{Word, Words};
+
+impl Words for Notices {
+    const WHAT: &'static str = "notices";
+    const ALL: &'static [(&'static str, Self)] = &[("transfer", Self::Transfer), ("control", Self::Control)];
+}
+
+/// A consumer, with what it is polled with.
+struct Reading {
+    // Dropped in this order: the agent goes before its memory.
+    consumer: consumer::Consumer<Arc<nixl::Agent>, Link<TcpStream>, u64>,
+    landing: Landing,
+    /// What a lifecycle calls the imports that it has asked for.
+    ids: HashMap<u64, RequestId>,
+    rank: Rank,
+    clock: Instant,
+    _held: Held,
+}
+
+/// D's end, of one rank and one P: a connection, and imports in flight over it.
+///
+/// `agent` has the memory of `offer` registered. It connects to a `Producer` at `address` with its `secret`, and waits for that at most
+/// `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes: smaller ones tell more exactly
+/// what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
+/// how long to grant an export, `reads` how long the reads of an import may take, `stopping` how long reads that were told to stop may
+/// take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"transfer"`,
+/// behind the reads, or over the `"control"` channel.
+///
+/// Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered. A wrong secret, or
+/// blocks that mean something else, are the event `lost`.
+#[pyclass(frozen, module = "pagelift.transport")]
+pub struct Consumer(Mutex<Option<Reading>>);
+
+#[pymethods]
+impl Consumer {
+    #[new]
+    #[pyo3(signature = (
+        agent, offer, address, secret, *, patience=Seconds(Duration::from_secs(10)), most_bytes=None,
+        greeting=Seconds(ConsumerOptions::default().greeting), answer=Seconds(ConsumerOptions::default().answer),
+        reads=Seconds(ConsumerOptions::default().reads), stopping=Seconds(ConsumerOptions::default().patience),
+        presence=Seconds(ConsumerOptions::default().presence), notices=Word(Notices::Transfer)
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
+    fn new(
+        py: Python<'_>,
+        agent: &Agent,
+        offer: &Offer,
+        address: &str,
+        secret: &[u8],
+        patience: Seconds,
+        most_bytes: Option<u64>,
+        greeting: Seconds,
+        answer: Seconds,
+        reads: Seconds,
+        stopping: Seconds,
+        presence: Seconds,
+        notices: Word<Notices>,
+    ) -> PyResult<Self> {
+        let (held, mapped) = agent.with(py, offer)?;
+        let (secret, address) = (Secret::new(secret).or_raise(py)?, address_of(address)?);
+        let options = ConsumerOptions {
+            limits: ReadLimits { most_bytes: most_bytes.unwrap_or(u64::MAX) },
+            greeting: greeting.0,
+            answer: answer.0,
+            reads: reads.0,
+            patience: stopping.0,
+            presence: presence.0,
+            notices: notices.0,
+            ..ConsumerOptions::default()
+        };
+        let wire = py.detach(|| connect(address, &secret, patience.0)).or_raise(py)?;
+        let (clock, transfer) = (Instant::now(), Arc::clone(&held.agent));
+        let begun = consumer::Consumer::new(transfer, wire, offer.offer.clone(), options, Moment::now(clock));
+        Ok(Self(Mutex::new(Some(Reading {
+            consumer: begun.or_raise(py)?,
+            landing: Landing(mapped),
+            ids: HashMap::new(),
+            rank: Rank::new(u8::try_from(offer.offer.rank).unwrap_or(u8::MAX)),
+            clock,
+            _held: held,
+        }))))
+    }
+
+    /// Wants an import read: so many `imported` tokens of the request that both engines know by that number. It is asked for as soon as
+    /// P's offer is here.
+    ///
+    /// `blocks` are those to fill, by position, without those that are here already: tables as `Producer.grant` takes them, or as
+    /// `WantedBy.tables` makes them. With none, P is notified and that is all. Where a lifecycle has asked for it, `id` is its id of the
+    /// request, and the end brings its event. `awaited` says whether the engine waits to hear that all bytes are here.
+    ///
+    /// Raises `TransportError` where the connection is over, or an import of that request is in flight; `ValueError` for what is no
+    /// table or id.
+    #[pyo3(signature = (request, imported, blocks, *, id=None, awaited=true))]
+    fn begin(
+        &self,
+        py: Python<'_>,
+        request: u64,
+        imported: u64,
+        blocks: Tables,
+        id: Option<&Bound<'_, PyAny>>,
+        awaited: bool,
+    ) -> PyResult<()> {
+        let id: Option<RequestId> = id.map(|id| parsed("a request", id)).transpose()?;
+        let wanted = Wanted { request, imported: Tokens::new(imported), blocks: blocks.0, awaited };
+        self.reading(py, |reading| {
+            reading.consumer.begin(request, wanted).or_raise(py)?;
+            reading.ids.extend(id.map(|id| (request, id)));
+            Ok(())
+        })?
+    }
+
+    /// The client does not want an import any more. Its end comes all the same, once nothing writes its blocks.
+    fn cancel(&self, py: Python<'_>, request: u64) -> PyResult<()> {
+        self.reading(py, |reading| reading.consumer.cancel(request))
+    }
+
+    /// Goes on, and returns what happened: a list of dictionaries by `event`. It does not wait; call it a few times for each heartbeat at
+    /// least.
+    ///
+    /// - `paired`: P's offer is here, and its blocks mean the same.
+    /// - `begun`: P has granted the import of `request` as `export`, whose blocks are the tables `exported`. So many `reads` of so many
+    ///   `bytes` are in flight, and `zeroed` bytes that no block of P has are zeros.
+    /// - `ended`: the import of `request` is over, and nothing writes its blocks. `landed` says whether all bytes are here, `awaited`
+    ///   whether somebody waited for them. Where they are not, `why` is an exception, and `valid` says for each group by its name how many
+    ///   tokens from the prompt's first on are valid. `lifecycle` is the event for `Lifecycle.apply`, as it is, where `begin` was given an
+    ///   id and there is something to say; otherwise `None`.
+    /// - `stuck`: reads of the import of `request` were told to stop long ago, and have not ended. Wait on, or close all that has the
+    ///   agent: memory that nobody can reach any more is written by nobody.
+    /// - `lost`: the connection is over; `why` is an exception. Imports in flight still end, nothing more can be begun.
+    ///
+    /// Raises `LaunchError` inside of a function that `replay` calls.
+    fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        // It may zero rows, with the registry.
+        refuse_inside_replay(py)?;
+        self.reading(py, |reading| {
+            let Reading { consumer, landing, ids, rank, clock, .. } = reading;
+            let events = py.detach(|| consumer.poll(Moment::now(*clock), landing));
+            let told = events.into_iter().map(|event| of_event(py, event, ids, *rank));
+            told.filter_map(Result::transpose).collect()
+        })?
+    }
+
+    /// Whether P's offer is here, and its blocks mean the same.
+    #[getter]
+    fn is_paired(&self, py: Python<'_>) -> PyResult<bool> {
+        self.reading(py, |reading| reading.consumer.is_paired())
+    }
+
+    /// Why the connection is over: an exception, or `None` where it is not.
+    #[getter]
+    fn over(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.reading(py, |reading| {
+            reading.consumer.over().map(|why| why.raised(py).into_value(py).into_any())
+        })
+    }
+
+    /// Imports whose end has not come.
+    #[getter]
+    fn in_flight(&self, py: Python<'_>) -> PyResult<usize> {
+        self.reading(py, |reading| reading.consumer.in_flight())
+    }
+
+    /// Sums since it was made, by name.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = self.reading(py, |reading| reading.consumer.counters())?;
+        counted!(py,
+            counters: [begun, landed, failed, bytes, zeroed, heartbeats, late_grants, unsent],
+        )
+    }
+
+    /// Tells P that nothing more comes, and closes the connection. It comes after the last import has ended: reads in flight are given
+    /// up, and may write until the agent is gone. Later calls are errors.
+    fn close(&self, py: Python<'_>) {
+        let reading = lock(py, &self.0).take();
+        py.detach(|| {
+            if let Some(mut reading) = reading {
+                reading.consumer.close();
+            }
+        });
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        match &*lock(py, &self.0) {
+            Some(Reading { consumer, .. }) => {
+                let state = match (consumer.over(), consumer.is_paired()) {
+                    (Some(_), _) => "lost",
+                    (None, true) => "paired",
+                    (None, false) => "not paired",
+                };
+                format!("Consumer({state}, {} imports in flight)", consumer.in_flight())
+            }
+            None => "Consumer(closed)".to_owned(),
+        }
+    }
+}
+
+impl Consumer {
+    fn reading<T>(&self, py: Python<'_>, look: impl FnOnce(&mut Reading) -> T) -> PyResult<T> {
+        lock(py, &self.0).as_mut().map(look).ok_or_else(|| closed(py))
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        let reading = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        without_interpreter(|| drop(reading));
+    }
+}
+
+fn of_event<'py>(
+    py: Python<'py>,
+    event: ConsumerEvent<u64>,
+    ids: &mut HashMap<u64, RequestId>,
+    rank: Rank,
+) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let dictionary = PyDict::new(py);
+    match event {
+        ConsumerEvent::Paired => dictionary.set_item("event", "paired")?,
+        ConsumerEvent::Begun { id, export, reads, bytes, zeroed, exported } => {
+            dictionary.set_item("event", "begun")?;
+            dictionary.set_item("request", id)?;
+            dictionary.set_item("export", told(py, &export)?)?;
+            dictionary.set_item("reads", reads)?;
+            dictionary.set_item("bytes", bytes)?;
+            dictionary.set_item("zeroed", zeroed)?;
+            dictionary.set_item("exported", told(py, &exported)?)?;
+        }
+        ConsumerEvent::Ended { id: request, end } => {
+            dictionary.set_item("event", "ended")?;
+            dictionary.set_item("request", request)?;
+            let (landed, awaited, why, valid) = match &end {
+                End::Landed { awaited } => (true, Some(*awaited), None, PyDict::new(py)),
+                End::Failed { why, valid } => {
+                    let tokens = PyDict::new(py);
+                    for (group, valid) in valid {
+                        tokens.set_item(&**group, valid.get())?;
+                    }
+                    (false, None, Some(why.raised(py).into_value(py)), tokens)
+                }
+            };
+            dictionary.set_item("landed", landed)?;
+            dictionary.set_item("awaited", awaited)?;
+            dictionary.set_item("why", why)?;
+            dictionary.set_item("valid", valid)?;
+            let of_lifecycle =
+                ids.remove(&request).and_then(|id| ConsumerEvent::Ended { id, end }.of_lifecycle(rank));
+            dictionary.set_item("lifecycle", of_lifecycle.map(|event| told(py, &event)).transpose()?)?;
+        }
+        ConsumerEvent::Stuck { id } => {
+            dictionary.set_item("event", "stuck")?;
+            dictionary.set_item("request", id)?;
+        }
+        ConsumerEvent::Lost { why } => {
+            dictionary.set_item("event", "lost")?;
+            dictionary.set_item("why", why.raised(py).into_value(py))?;
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(dictionary))
+}

@@ -1,0 +1,192 @@
+//! Which Python exception each error of the transport is.
+
+use std::fmt::{Debug, Display};
+
+use pagelift_transport::consumer::Failure;
+use pagelift_transport::error as rust;
+use pagelift_transport::nixl::NixlError as RustNixl;
+use pyo3::create_exception;
+use pyo3::prelude::*;
+use pyo3::type_object::PyTypeInfo;
+
+use crate::error::{PageliftError, kind, with};
+
+create_exception!(
+    pagelift.transport,
+    TransportError,
+    PageliftError,
+    "Anything that a hand-off refuses, or that ends one. `kind` names the case: the variant of the Rust error."
+);
+create_exception!(
+    pagelift.transport,
+    ControlError,
+    TransportError,
+    "The control channel cannot be used, or not any more: nobody is there, or somebody without the secret."
+);
+create_exception!(
+    pagelift.transport,
+    NixlError,
+    TransportError,
+    "NIXL's library is not there, or refuses something."
+);
+create_exception!(
+    pagelift.transport,
+    SchemaError,
+    TransportError,
+    "A description of blocks that cannot be, or is not the other side's. Field: `mismatches`, a list of `(field, ours, theirs)` with \
+     every field in which both sides differ, as text; empty where one side alone is wrong."
+);
+
+/// All classes, by name.
+pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("TransportError", py.get_type::<TransportError>())?;
+    module.add("ControlError", py.get_type::<ControlError>())?;
+    module.add("NixlError", py.get_type::<NixlError>())?;
+    module.add("SchemaError", py.get_type::<SchemaError>())
+}
+
+/// Errors of the transport.
+pub trait Raised {
+    /// The exception.
+    fn raised(&self, py: Python<'_>) -> PyErr;
+}
+
+/// Turns errors of the transport into exceptions.
+pub trait OrRaise<T> {
+    /// The value, or the exception.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T, E: Raised> OrRaise<T> for Result<T, E> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| error.raised(py))
+    }
+}
+
+/// An exception of some class for what Rust would rule out, or has no error for.
+pub fn refused<C: PyTypeInfo>(py: Python<'_>, kind: &str, text: impl Display) -> PyErr {
+    with(py, PyErr::new::<C, _>(text.to_string()), &[("kind", &kind.to_owned())])
+}
+
+/// Something that was closed.
+pub fn closed(py: Python<'_>) -> PyErr {
+    refused::<TransportError>(py, "Closed", "it was closed; make another")
+}
+
+/// An error that wraps no other.
+fn own<C: PyTypeInfo>(py: Python<'_>, error: &(impl Debug + Display)) -> PyErr {
+    refused::<C>(py, &kind(error), error)
+}
+
+fn mismatched(
+    py: Python<'_>,
+    error: &(impl Debug + Display),
+    mismatches: &[(String, String, String)],
+) -> PyErr {
+    with(py, own::<SchemaError>(py, error), &[("mismatches", &mismatches.to_vec())])
+}
+
+impl Raised for rust::SchemaError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        let mismatches: Vec<_> = match self {
+            Self::Differs { mismatches } => mismatches
+                .iter()
+                .map(|own| (own.field.clone(), own.ours.clone(), own.theirs.clone()))
+                .collect(),
+            Self::Version { ours, theirs } => vec![("version".into(), ours.to_string(), theirs.to_string())],
+            _ => Vec::new(),
+        };
+        mismatched(py, self, &mismatches)
+    }
+}
+
+impl Raised for rust::RegionError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Schema(inner) => inner.raised(py),
+            _ => mismatched(py, self, &[]),
+        }
+    }
+}
+
+impl Raised for rust::OfferError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Schema(inner) => inner.raised(py),
+            Self::Region(inner) => inner.raised(py),
+            _ => own::<TransportError>(py, self),
+        }
+    }
+}
+
+impl Raised for rust::PairError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Schema(inner) => inner.raised(py),
+            Self::Region(inner) => inner.raised(py),
+            Self::Ranks { ours, theirs } => {
+                mismatched(py, self, &[("rank".into(), ours.to_string(), theirs.to_string())])
+            }
+            _ => mismatched(py, self, &[]),
+        }
+    }
+}
+
+impl Raised for rust::LeaseError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        own::<TransportError>(py, self)
+    }
+}
+
+impl Raised for rust::WantedError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        own::<TransportError>(py, self)
+    }
+}
+
+impl Raised for rust::ControlError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        own::<ControlError>(py, self)
+    }
+}
+
+impl Raised for RustNixl {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        own::<NixlError>(py, self)
+    }
+}
+
+impl Raised for rust::ProducerError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Control(inner) | Self::Listener(inner) => inner.raised(py),
+            Self::Offer(inner) => inner.raised(py),
+            Self::Pair(inner) => inner.raised(py),
+            Self::Lease(inner) => inner.raised(py),
+            _ => own::<TransportError>(py, self),
+        }
+    }
+}
+
+impl Raised for rust::ConsumerError {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Control(inner) => inner.raised(py),
+            Self::Offer(inner) => inner.raised(py),
+            Self::Pair(inner) => inner.raised(py),
+            _ => own::<TransportError>(py, self),
+        }
+    }
+}
+
+impl Raised for Failure {
+    fn raised(&self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Lost(inner) => inner.raised(py),
+            Self::Plan(inner) => own::<TransportError>(py, inner),
+            Self::Reads { why, .. } => refused::<TransportError>(py, &kind(why), self),
+            _ => own::<TransportError>(py, self),
+        }
+    }
+}
