@@ -153,3 +153,9 @@ def test_the_tree_of_exceptions(module, name):
         assert module is pagelift or issubclass(getattr(module, child), module.TransportError)
     for child, parent in [("CapacityError", "PlanError"), ("RingFullError", "LaunchError"), ("CaptureError", "BackendError")]:
         assert issubclass(getattr(pagelift, child), getattr(pagelift, parent))
+
+
+@pytest.mark.skipif(transport is not None, reason="this pagelift was built with NIXL")
+def test_a_package_without_nixl_says_what_to_do():
+    with pytest.raises(ImportError, match="--features nixl' pip install ./python"):
+        import pagelift.transport

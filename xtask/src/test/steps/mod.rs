@@ -65,6 +65,11 @@ pub const STEPS: &[Step] = &[
         run: python::run,
     },
     Step {
+        name: "python-nixl",
+        about: "the wheel with NIXL hands imports over between two processes",
+        run: python::with_nixl,
+    },
+    Step {
         name: "c",
         about: "the C library, its header, and programs in C that use it, under AddressSanitizer too",
         run: c::run,

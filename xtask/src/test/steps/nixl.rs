@@ -15,7 +15,8 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
     if let Some((reason, remedy)) = nixl::obstacle(workspace) {
         return Ok(Verdict::skipped(reason, remedy));
     }
-    let features = format!("{},pagelift-transport/nixl,pagelift-cli/nixl", workspace.features());
+    let features =
+        format!("{},pagelift-transport/nixl,pagelift-cli/nixl,pagelift-python/nixl", workspace.features());
     let cargo = |command: &str| {
         let mut cargo = workspace.cargo();
         cargo.args([command, "--workspace", "--features", &features]).envs(nixl::environment(workspace));
