@@ -90,7 +90,9 @@ fn in_rust(root: &Path) -> Members {
         Some(of.path.segments.last()?.ident.to_string())
     }
     let (mut members, mut aliases) = (Members::new(), Vec::new());
-    let files = ["src", "planner/src"].into_iter().flat_map(|folder| WalkDir::new(root.join(folder)));
+    let files = ["src", "planner/src", "transport/src"]
+        .into_iter()
+        .flat_map(|folder| WalkDir::new(root.join(folder)));
     for file in files.map(|entry| entry.unwrap().into_path()) {
         if file.extension().is_none_or(|extension| extension != "rs") {
             continue;
@@ -127,7 +129,9 @@ fn in_rust(root: &Path) -> Members {
 fn in_python(root: &Path) -> Members {
     let mut members = Members::from([(String::new(), BTreeSet::new())]);
     let mut class = String::new();
-    for line in fs::read_to_string(root.join("python/pagelift/__init__.pyi")).unwrap().lines() {
+    let files = ["__init__.pyi", "transport.pyi"].map(|name| root.join("python/pagelift").join(name));
+    let text: String = files.iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    for line in text.lines() {
         let name = |rest: &str| {
             rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap().to_owned()
         };

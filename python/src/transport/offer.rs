@@ -31,7 +31,7 @@ impl Offer {
     /// and in the memory that a transport sees, which for the `Cpu` backend's device memory is the host's.
     ///
     /// Raises `SchemaError` where a group, side or segment is not there, too little is said, or it does not fit the geometry, and
-    /// `RegistryError` where a pool is not registered there. Waits for launches.
+    /// `RegistryError` where a pool is not registered there. It waits for launches, and raises `CaptureError` where one is being captured.
     #[staticmethod]
     fn of(
         py: Python<'_>,
