@@ -11,6 +11,7 @@
 //! | `digest` | do both sides hold the same rows? |
 //! | `bench` | how fast are the kernels, beside what one would do without them? |
 //! | `calibrate` | how few multiprocessors are as good as more? |
+//! | `load` | what do hand-offs over NIXL cost, and do they last? With the feature `nixl` |
 //! | `layouts` | which layouts may a manifest name? |
 //! | `doctor` | what can this machine do? |
 //! | `replay` | does a lifecycle's log come out as it was? |
@@ -31,6 +32,8 @@ mod file;
 mod gather;
 mod handoff;
 mod layouts;
+#[cfg(feature = "nixl")]
+mod load;
 mod manifest;
 mod picture;
 mod plan;
@@ -62,6 +65,8 @@ pub fn main() -> ExitCode {
         Command::Gather(command) => gather::command(command),
         Command::Bench(command) => bench::command(command),
         Command::Calibrate(command) => calibrate::command(command),
+        #[cfg(feature = "nixl")]
+        Command::Load(command) => load::command(command),
         Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),

@@ -13,7 +13,7 @@
 mod bars;
 pub mod bed;
 mod beside;
-mod chart;
+pub mod chart;
 pub mod draft;
 mod figures;
 pub mod measure;
@@ -40,7 +40,7 @@ use draft::Asked;
 pub use figures::Figure;
 use figures::{Case, cases};
 use report::Measurement;
-pub use report::Report;
+pub use report::{Report, today};
 use rig::Rig;
 
 /// Why a run ended early.

@@ -57,11 +57,10 @@ pub struct Measurement {
 impl Report {
     /// Without a figure yet.
     pub fn new(backend: &'static str, machine: Machine, args: &args::Bench) -> Self {
-        let days = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
         Self {
             version: env!("CARGO_PKG_VERSION"),
             commit: option_env!("PAGELIFT_COMMIT"),
-            date: date(days),
+            date: today(),
             command: std::env::args().skip(1).fold("pagelift".into(), |all, word| all + " " + &word),
             backend,
             backend_reason: String::new(),
@@ -200,6 +199,11 @@ impl Measurement {
         }
         ways
     }
+}
+
+/// The day, in UTC.
+pub fn today() -> String {
+    date(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400))
 }
 
 /// The date of a day, counted from 1970 on.
