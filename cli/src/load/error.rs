@@ -49,7 +49,9 @@ pub enum LoadError {
     #[error("the large read has failed: {0}")]
     Read(String),
     /// Bytes that are not the producer's.
-    #[error("import {request}: layer {layer} of block {block} is not what the producer has in its block {theirs}")]
+    #[error(
+        "import {request}: layer {layer} of block {block} is not what the producer has in its block {theirs}"
+    )]
     WrongByte { request: u64, layer: u32, block: u32, theirs: u32 },
     /// What is left at the end.
     #[error("at the end {0}")]

@@ -237,8 +237,8 @@ impl<'a> Run<'a> {
             tokens = tokens / block_tokens * block_tokens;
             self.free.extend(blocks.pop());
         }
-        let compared = (self.random.below(100) < self.args.compare as usize)
-            .then(|| self.random.below(blocks.len()));
+        let compared =
+            (self.random.below(100) < self.args.compare as usize).then(|| self.random.below(blocks.len()));
         if let Some(block) = compared.and_then(|index| blocks.get(index)) {
             // What an earlier import has left there must not be taken for this one's.
             let content = Content::none(self.spec.seed);
@@ -307,9 +307,7 @@ impl<'a> Run<'a> {
         let (content, side) = (Content::of(self.spec.seed, *theirs), &self.pair.side);
         let pages = (&mut self.pages.0, &mut self.pages.1);
         match side.cache.wrong(&side.memory, *block, content, pages)? {
-            Some(layer) => {
-                Err(LoadError::WrongByte { request, layer, block: *block, theirs: *theirs })
-            }
+            Some(layer) => Err(LoadError::WrongByte { request, layer, block: *block, theirs: *theirs }),
             None => {
                 self.flood.compared += 1;
                 Ok(())

@@ -58,9 +58,8 @@ pub fn command(args: &args::Load) -> Result<(), Failure> {
 
 fn run<B: Backend>(backend: &B, args: &args::Load, report: &mut Report) -> Result<(), LoadError> {
     let progress = Progress::new(args.json);
-    let chosen = |family: &&'static Family| {
-        args.only.is_empty() || args.only.iter().any(|name| name == family.name)
-    };
+    let chosen =
+        |family: &&'static Family| args.only.is_empty() || args.only.iter().any(|name| name == family.name);
     if let Some(name) = args.only.iter().find(|name| Family::find(name).is_none()) {
         return Err(LoadError::Family(name.clone()));
     }

@@ -32,7 +32,8 @@ impl Producing {
     /// Starts it, and waits until it listens.
     pub fn start(spec: &Spec) -> Result<Self, LoadError> {
         let starts = LoadError::system("the producer cannot be started");
-        let secret = nonce().map_err(&starts)?.iter().fold(String::new(), |all, byte| all + &format!("{byte:02x}"));
+        let secret =
+            nonce().map_err(&starts)?.iter().fold(String::new(), |all, byte| all + &format!("{byte:02x}"));
         let mut command = Command::new(std::env::current_exe().map_err(&starts)?);
         command.args(["load", "--serve", &serde_json::to_string(spec).unwrap_or_default()]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(&starts)?;
@@ -140,7 +141,7 @@ impl<'a> Pair<'a> {
         Ok(request)
     }
 
-    /// Imports, with nothing else in flight. Returns P's blocks too.
+    /// Imports, with nothing else in flight. Returns P's blocks too. It waits awake, as for the read that it is compared with.
     pub fn import(&mut self, tokens: u64, blocks: &[u32]) -> Result<(Times, Vec<u32>), LoadError> {
         let wanted = Instant::now();
         let request = self.begin(tokens, blocks)?;

@@ -122,7 +122,8 @@ pub fn measure<B: Backend>(
         if round % 2 == 1 {
             large = whole.read(&transfer)?;
         }
-        let lifted = lifter.as_mut().map(|lifter| lifter.lift(&mut pair.side.memory, tokens, &blocks)).transpose()?;
+        let lifted =
+            lifter.as_mut().map(|lifter| lifter.lift(&mut pair.side.memory, tokens, &blocks)).transpose()?;
         // The first round warms up, and the first import of all is compared.
         if round == 0 {
             compare(pair.side, &spec, pair.next.saturating_sub(1), &blocks, &theirs)?;

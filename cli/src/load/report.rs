@@ -104,10 +104,12 @@ impl Report {
         for (ending, content) in files {
             let (path, Some(content)) = (stem.with_extension(ending), content) else { continue };
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-            folder.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, content)).map_err(|error| {
-                let message = format!("{} cannot be written: {error}", text::path(&path));
-                Failure { message, code: exit::USAGE }
-            })?;
+            folder.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(&path, content)).map_err(
+                |error| {
+                    let message = format!("{} cannot be written: {error}", text::path(&path));
+                    Failure { message, code: exit::USAGE }
+                },
+            )?;
         }
         Ok(())
     }
@@ -116,8 +118,7 @@ impl Report {
         let mut tables = Vec::new();
         if !self.ratios.is_empty() {
             let rounds = count(self.rounds.into(), "round");
-            let heading =
-                format!("Whole imports beside one large read of as many bytes, in turns, {rounds}");
+            let heading = format!("Whole imports beside one large read of as many bytes, in turns, {rounds}");
             tables.push((heading, self.ratio_table()));
         }
         if let Some(setup) = &self.setup {
@@ -141,7 +142,17 @@ impl Report {
         let lifts = self.ratios.iter().any(|one| one.lift_microseconds.is_some());
         let last = if lifts { "lift of the tail" } else { "" };
         let mut rows = table([
-            "caches", "layers", "bytes", "pieces", "of", "one read", "import", "ratio", "10 % to 90 %", "bar", last,
+            "caches",
+            "layers",
+            "bytes",
+            "pieces",
+            "of",
+            "one read",
+            "import",
+            "ratio",
+            "10 % to 90 %",
+            "bar",
+            last,
         ]);
         for one in &self.ratios {
             let bar = one.bar.map_or_else(String::new, |bar| {
@@ -177,7 +188,8 @@ impl Report {
         let mut series =
             vec![Series { name: format!("{} imports in flight", flood.in_flight), points: points.clone() }];
         if let Some(one) = self.ratios.iter().find(|one| one.family == flood.family) {
-            let level = |name: &str, speed| Series { name: name.into(), points: vec![(0.0, speed), (end, speed)] };
+            let level =
+                |name: &str, speed| Series { name: name.into(), points: vec![(0.0, speed), (end, speed)] };
             series.push(level("one large read, alone", one.whole_speed));
             series.push(level("one import, alone", one.import_speed));
         }

@@ -9,6 +9,9 @@ use crate::notice::Notice;
 use crate::region::MemoryRange;
 use crate::transfer::Heard;
 
+/// Microseconds that the plugin's thread sleeps at most, when nothing comes: whoever asks for states and notices makes progress too.
+const THREAD_SLEEPS: u64 = 10_000;
+
 /// What an agent is made of.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentOptions<'a> {
@@ -49,6 +52,8 @@ impl Agent {
     pub fn new(_: &Library, options: AgentOptions<'_>) -> Result<Self, NixlError> {
         let config = AgentConfig {
             enable_prog_thread: true,
+            // It sleeps until something comes. Without that it takes a processor, and the worker's lock from those who read.
+            pthr_delay_us: THREAD_SLEEPS,
             // Engines ask from several threads.
             thread_sync: ThreadSync::Strict,
             ..AgentConfig::default()
