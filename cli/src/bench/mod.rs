@@ -40,7 +40,9 @@ use draft::Asked;
 pub use figures::Figure;
 use figures::{Case, cases};
 use report::Measurement;
-pub use report::{Report, today};
+pub use report::Report;
+#[cfg(feature = "nixl")]
+pub use report::today;
 use rig::Rig;
 
 /// Why a run ended early.

@@ -162,8 +162,8 @@ struct Counted {
     compared: u64,
 }
 
-struct Run<'a> {
-    pair: Pair<'a>,
+struct Run<'a, 'b> {
+    pair: Pair<'a, 'b>,
     spec: &'a Spec,
     args: &'a args::Load,
     random: SplitMix64,
@@ -176,8 +176,8 @@ struct Run<'a> {
     pages: (Vec<u8>, Vec<u8>),
 }
 
-impl<'a> Run<'a> {
-    fn new(pair: Pair<'a>, spec: &'a Spec, args: &'a args::Load, free: Vec<u32>) -> Self {
+impl<'a, 'b> Run<'a, 'b> {
+    fn new(pair: Pair<'a, 'b>, spec: &'a Spec, args: &'a args::Load, free: Vec<u32>) -> Self {
         let random = SplitMix64::new(spec.seed);
         let (flights, flood, pages) = (BTreeMap::new(), Counted::default(), (Vec::new(), Vec::new()));
         Self { pair, spec, args, random, free, flights, flood, started: Instant::now(), pages }

@@ -81,8 +81,8 @@ fn line<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<T, LoadError> {
 }
 
 /// D, connected to P.
-pub struct Pair<'a> {
-    pub side: &'a mut Side,
+pub struct Pair<'a, 'b> {
+    pub side: &'a mut Side<'b>,
     pub transfer: &'a Timed,
     pub consumer: Consumer<&'a Timed, Link<TcpStream>, u64>,
     clock: Instant,
@@ -103,9 +103,9 @@ pub struct Times {
     pub calls: Duration,
 }
 
-impl<'a> Pair<'a> {
+impl<'a, 'b> Pair<'a, 'b> {
     /// Connects to P and waits for its offer.
-    pub fn new(side: &'a mut Side, transfer: &'a Timed, producer: &Producing) -> Result<Self, LoadError> {
+    pub fn new(side: &'a mut Side<'b>, transfer: &'a Timed, producer: &Producing) -> Result<Self, LoadError> {
         let clock = Instant::now();
         let options = ConsumerOptions { answer: PATIENCE, reads: PATIENCE, ..ConsumerOptions::default() };
         let (wire, offer) = (producer.connect()?, side.offer.clone());

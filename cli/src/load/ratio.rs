@@ -51,8 +51,9 @@ pub struct Ratio {
     pub ratio: Spread,
     /// What the median must be.
     pub bar: Option<f64>,
-    /// Microseconds of a lift of the last block: planned, staged, launched, done. Where D lands and lifts.
-    pub lift_microseconds: Option<Spread>,
+    /// Microseconds from when all reads had ended until a decode step may start: those of a lift of the last block (planned,
+    /// staged, launched, done), or of making what lies in a GPU's memory visible to it. `None` for the host alone.
+    pub ready_microseconds: Option<Spread>,
 }
 
 /// What an import costs besides reading, after the first: microseconds.
@@ -112,7 +113,7 @@ pub fn measure<B: Backend>(
     // Every second block, from the end: no two are neighbours.
     let blocks: Vec<u32> = (0..number(count)).rev().map(|block| block.saturating_mul(2)).collect();
 
-    let (mut wholes, mut imports, mut ratios, mut lifts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut wholes, mut imports, mut ratios, mut readies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..=args.rounds {
         let mut large = Duration::ZERO;
         if round % 2 == 0 {
@@ -124,6 +125,7 @@ pub fn measure<B: Backend>(
         }
         let lifted =
             lifter.as_mut().map(|lifter| lifter.lift(&mut pair.side.memory, tokens, &blocks)).transpose()?;
+        let ready = lifted.or(pair.side.settled);
         // The first round warms up, and the first import of all is compared.
         if round == 0 {
             compare(pair.side, &spec, pair.next.saturating_sub(1), &blocks, &theirs)?;
@@ -133,7 +135,7 @@ pub fn measure<B: Backend>(
         wholes.push(large * 1e3);
         imports.push(import * 1e3);
         ratios.push(large / import);
-        lifts.extend(lifted.map(|time| time.as_secs_f64() * 1e6));
+        readies.extend(ready.map(|time| time.as_secs_f64() * 1e6));
     }
     let setup = match family.name == MAIN && !args.round_down {
         true => Some(setup(&mut pair, &whole.peer, args.imports, block_tokens)?),
@@ -161,7 +163,7 @@ pub fn measure<B: Backend>(
         import_milliseconds,
         ratio: Spread::of(ratios),
         bar: family.bar,
-        lift_microseconds: (!lifts.is_empty()).then(|| Spread::of(lifts)),
+        ready_microseconds: (!readies.is_empty()).then(|| Spread::of(readies)),
     };
     Ok((ratio, setup))
 }
@@ -175,7 +177,7 @@ struct Whole {
 }
 
 impl Whole {
-    fn new(pair: &Pair<'_>) -> Result<Self, LoadError> {
+    fn new(pair: &Pair<'_, '_>) -> Result<Self, LoadError> {
         let theirs = pair.consumer.producer().ok_or(LoadError::Late("the producer has sent no offer"))?;
         let peer = Peer::pair(&pair.side.offer, theirs)?;
         let lists = pair.transfer.agent.prepare(NAME, &peer)?;
@@ -185,7 +187,7 @@ impl Whole {
     }
 
     /// What an import into these blocks reads. Which of P's blocks does not matter here.
-    fn plan_of(&self, pair: &Pair<'_>, tokens: u64, blocks: &[u32]) -> Result<ReadPlan, LoadError> {
+    fn plan_of(&self, pair: &Pair<'_, '_>, tokens: u64, blocks: &[u32]) -> Result<ReadPlan, LoadError> {
         let tables = BlockTables::new().with(pair.side.cache.name, BlockTable::from_first(blocks));
         Ok(self.peer.plan(Tokens::new(tokens), &tables, &tables, ReadLimits::default())?)
     }
@@ -211,7 +213,7 @@ fn count_pieces(plan: &ReadPlan) -> u64 {
 }
 
 /// Imports one after the other, and looks at the turn that begins their reads.
-fn setup(pair: &mut Pair<'_>, peer: &Peer, imports: u32, block_tokens: u64) -> Result<Setup, LoadError> {
+fn setup(pair: &mut Pair<'_, '_>, peer: &Peer, imports: u32, block_tokens: u64) -> Result<Setup, LoadError> {
     let count = u32::try_from(TOKENS.div_ceil(block_tokens)).unwrap_or(u32::MAX);
     let blocks: Vec<u32> = (0..count).rev().map(|block| block.saturating_mul(2)).collect();
     let tables = BlockTables::new().with(pair.side.cache.name, BlockTable::from_first(&blocks));
@@ -245,7 +247,13 @@ fn setup(pair: &mut Pair<'_>, peer: &Peer, imports: u32, block_tokens: u64) -> R
 }
 
 /// Compares every byte of an import, with nothing in flight.
-fn compare(side: &Side, spec: &Spec, request: u64, blocks: &[u32], theirs: &[u32]) -> Result<(), LoadError> {
+fn compare(
+    side: &Side<'_>,
+    spec: &Spec,
+    request: u64,
+    blocks: &[u32],
+    theirs: &[u32],
+) -> Result<(), LoadError> {
     let (mut page, mut found) = (Vec::new(), Vec::new());
     for (block, theirs) in blocks.iter().zip(theirs) {
         let content = Content::of(spec.seed, *theirs);
@@ -264,7 +272,7 @@ struct Lifter<'b, B: Backend> {
 }
 
 impl<'b, B: Backend> Lifter<'b, B> {
-    fn new(backend: &'b B, side: &Side, key: GroupKey<Paged>) -> Result<Self, LoadError> {
+    fn new(backend: &'b B, side: &Side<'_>, key: GroupKey<Paged>) -> Result<Self, LoadError> {
         let mut plan = RestorePlan::new(Arc::clone(&side.geometry), PlanCapacity::default())
             .map_err(pagelift::Error::from)?;
         let launcher = Launcher::bind(backend, &side.memory, &mut plan, LauncherOptions::default())?;

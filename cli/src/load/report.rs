@@ -139,8 +139,8 @@ impl Report {
     }
 
     fn ratio_table(&self) -> Table {
-        let lifts = self.ratios.iter().any(|one| one.lift_microseconds.is_some());
-        let last = if lifts { "lift of the tail" } else { "" };
+        let readies = self.ratios.iter().any(|one| one.ready_microseconds.is_some());
+        let last = if readies { "until a step may start" } else { "" };
         let mut rows = table([
             "caches",
             "layers",
@@ -169,7 +169,7 @@ impl Report {
                 format!("{:.2}", one.ratio.median),
                 format!("{:.2} to {:.2}", one.ratio.p10, one.ratio.p90),
                 bar,
-                one.lift_microseconds.map_or_else(String::new, |lift| format!("{:.0} µs", lift.median)),
+                one.ready_microseconds.map_or_else(String::new, |ready| format!("{:.0} µs", ready.median)),
             ]);
         }
         rows

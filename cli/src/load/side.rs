@@ -1,8 +1,10 @@
 //! What one process has: the blocks of a family, one block that is read as a whole, and what it says of both.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pagelift::backends::Backend;
+use pagelift::error::BackendError;
 use pagelift::geometry::{
     Geometry, GeometryBuilder, GroupKey, GroupSpec, Landing, Memory, Paged, PagedLift, SideSpec, State,
     StateLift,
@@ -43,7 +45,7 @@ pub struct Spec {
 }
 
 /// One process's memory.
-pub struct Side {
+pub struct Side<'b> {
     pub memory: Registry,
     pub geometry: Arc<Geometry>,
     pub offer: Offer,
@@ -52,11 +54,14 @@ pub struct Side {
     pages: Option<Pool>,
     /// The family's group, where its tails can be lifted.
     pub paged: Option<GroupKey<Paged>>,
+    settle: Box<dyn Fn() -> Result<(), BackendError> + 'b>,
+    /// What the last reads into memory of a GPU took to be made visible to what is launched next.
+    pub settled: Option<Duration>,
 }
 
-impl Side {
+impl<'b> Side<'b> {
     /// Allocates all of it and says what it is.
-    pub fn new<B: Backend>(backend: &B, spec: &Spec, order: Order) -> Result<Self, LoadError> {
+    pub fn new<B: Backend>(backend: &'b B, spec: &Spec, order: Order) -> Result<Self, LoadError> {
         let family = Family::find(&spec.family).ok_or_else(|| LoadError::Family(spec.family.clone()))?;
         let (memory, lifts) = match spec.place {
             Place::Device(_) => (Memory::Device, false),
@@ -84,7 +89,8 @@ impl Side {
             own.unwrap_or_else(|| pagelift::geometry::Region::address(region))
         };
         let offer = Offer::of(&geometry, &exchange, &facts, address)?;
-        Ok(Self { memory: registry, geometry, offer, cache, whole, pages, paged })
+        let settle = Box::new(|| backend.settle_remote_writes());
+        Ok(Self { memory: registry, geometry, offer, cache, whole, pages, paged, settle, settled: None })
     }
 
     /// Fills it: with what P has, or with what P has not.
@@ -116,7 +122,7 @@ impl Side {
     }
 }
 
-impl Destination for Side {
+impl Destination for Side<'_> {
     type Error = LoadError;
 
     fn zero(&mut self, range: Descriptor) -> Result<(), LoadError> {
@@ -126,9 +132,13 @@ impl Destination for Side {
         Ok(self.memory.write(id, at, &zeros)?)
     }
 
-    // `settle` is left as it is. Between GPUs of one host, and between one and the host, UCX copies by the driver (cuda_ipc,
-    // cuda_copy), and says that a read has ended when an event of the driver's has passed: what is launched after that sees the
-    // bytes. A network adapter that wrote them itself (GPUDirect RDMA) would need more.
+    fn settle(&mut self, _device: u64) -> Result<(), LoadError> {
+        // This process has one.
+        let begun = Instant::now();
+        (self.settle)().map_err(pagelift::Error::from)?;
+        self.settled = Some(begun.elapsed());
+        Ok(())
+    }
 }
 
 /// Adds a pool's group.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Hands imports over between processes by NIXL, on a machine with one or two NVIDIA GPUs, and writes handoff.md beside itself.
 #
-#   ./handoff.sh [PART ...]     all parts, or these: probe, small, large
+#   ./handoff.sh [PART ...]     all parts, or these: probe, small, large, load
 #
 # P's pools are in the memory of GPU 0, D's pages in that of the last GPU, D's host pools pinned. Of two ranks the second has it the
 # other way round.
@@ -11,9 +11,9 @@ line() { printf '%s\n' "$1" | tee -a handoff.md; }
 
 for part in "$@"; do
     case $part in
-        probe | small | large) ;;
+        probe | small | large | load) ;;
         *)
-            echo "there is no part '$part': probe, small, large" >&2
+            echo "there is no part '$part': probe, small, large, load" >&2
             exit 2
             ;;
     esac
@@ -112,7 +112,29 @@ every() {
 small() { every manifests/small/*.json; }
 large() { every manifests/*.json; }
 
-for part in "${@:-probe small large}"; do
+# Imports beside one large read, and many at a time, for each policy: load-*.md, .json and .svg. LOAD_SECONDS are those of each.
+load() {
+    seconds=${LOAD_SECONDS:-60}
+    for how in host,host device:0,lift:$last device:0,device:$last "device:0,lift:$last,--round-down"; do
+        from=${how%%,*}
+        rest=${how#*,}
+        into=${rest%%,*}
+        down=
+        [ "$rest" = "$into" ] || down=${rest#*,}
+        name=load-$(echo "$from-$into$down" | tr -d ':')
+        # shellcheck disable=SC2086
+        if timeout 600 ./pagelift load --from "$from" --into "$into" $down --seconds "$seconds" --aborts 10 --out "$name" \
+            > "$name.log" 2>&1; then
+            said=$(grep -E 'landed|held at the end' "$name.log" | sed 's/[│┆]//g; s/  */ /g' | tr '\n' ';')
+        else
+            failed=1
+            said="FAILED: $(tail -1 "$name.log")"
+        fi
+        line "| $from | $into $down | 64 imports in flight for $seconds s | $said |"
+    done
+}
+
+for part in "${@:-probe small large load}"; do
     # Without arguments there is one word of all parts.
     for one in $part; do $one; done
 done
