@@ -127,6 +127,7 @@ pub struct Hand {
     pub seed: u64,
 }
 
+#[cfg(feature = "nixl")]
 impl Hand {
     /// The GPU of a rank.
     #[must_use]

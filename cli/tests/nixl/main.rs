@@ -4,5 +4,6 @@
 
 mod doctor;
 mod handoff;
+mod load;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,0 +1,31 @@
+//! `pagelift load`: hand-offs between two processes beside one large read, and many at a time.
+
+use crate::support::{command, json};
+
+#[test]
+fn what_is_loaded_lands_or_is_given_up_and_nothing_stays_held() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("load");
+    let arguments = ["load", "--only", "indexer-64", "--mebibytes", "2", "--rounds", "2", "--imports", "3"];
+    let flood = ["--seconds", "2", "--in-flight", "8", "--aborts", "20", "--compare", "100", "--json"];
+    let found = json(&[&arguments[..], &flood, &["--out", out.to_str().unwrap()]].concat());
+    let [ratio] = found["ratios"].as_array().unwrap().as_slice() else { panic!("{found}") };
+    assert!(ratio["ratio"]["median"].as_f64().unwrap() > 0.0, "{ratio}");
+    let flood = &found["flood"];
+    let count = |name: &str| flood[name].as_u64().unwrap();
+    assert_eq!(count("begun"), count("landed") + count("aborted"), "{flood}");
+    assert!(count("landed") > 0 && count("aborted") > 0 && count("blocks_compared") > 0, "{flood}");
+    let exported = |name: &str| flood["exported"][name].as_u64().unwrap();
+    assert_eq!((exported("held"), exported("expired")), (0, 0), "{flood}");
+    assert_eq!(exported("granted"), exported("freed"));
+    for ending in ["md", "json", "svg"] {
+        assert!(out.with_extension(ending).is_file(), "{ending}");
+    }
+}
+
+#[test]
+fn a_cache_that_nobody_knows_is_refused_by_name() {
+    let output = command(&["load", "--only", "mla-127"]).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("mla-127"), "{words}");
+}
