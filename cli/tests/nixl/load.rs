@@ -29,3 +29,14 @@ fn a_cache_that_nobody_knows_is_refused_by_name() {
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && words.contains("mla-127"), "{words}");
 }
+
+#[test]
+fn tails_are_lifted_from_where_imports_have_landed() {
+    let words = "load --json --into lift --only rows-16,mla-128 --mebibytes 1 --rounds 1 --imports 2 --seconds 0";
+    let found = json(&words.split(' ').collect::<Vec<_>>());
+    for ratio in found["ratios"].as_array().unwrap() {
+        assert!(ratio["ready_microseconds"]["median"].is_f64(), "{ratio}");
+    }
+    assert_eq!(found["setup"]["pieces"], 9 * 61);
+    assert!(found["flood"].is_null());
+}
