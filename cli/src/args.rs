@@ -437,8 +437,11 @@ pub struct Load {
     /// Caches to hand over, by their names, separated by commas; without it, all of them.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Rounds of an import and a large read that each median is of.
-    #[arg(long, default_value_t = 15, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_REPEATS))]
+    /// Pairs of processes, one after the other, that each median is of: what memory a process is given makes a difference.
+    #[arg(long, default_value_t = 5, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=100))]
+    pub pairs: u32,
+    /// Rounds of an import and a large read for each pair.
+    #[arg(long, default_value_t = 9, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_REPEATS))]
     pub rounds: u32,
     /// The size of these imports, in MiB: as many blocks as that takes.
     #[arg(long, default_value_t = 128, value_name = "MIB", allow_negative_numbers = true, value_parser = whole::<u64>(1..=2048))]

@@ -94,6 +94,7 @@ pub fn run<B: Backend>(backend: &B, args: &args::Load, family: &'static Family) 
         whole: 4096,
         place: args.from,
         seed: args.seed,
+        same: false,
     };
     let producing = Producing::start(&spec)?;
     let own = Spec { place: args.into, blocks, ..spec.clone() };

@@ -101,6 +101,8 @@ pub struct Times {
     pub turn: Duration,
     /// NIXL's calls in that turn.
     pub calls: Duration,
+    /// NIXL's calls in all turns.
+    pub spent: Duration,
 }
 
 impl<'a, 'b> Pair<'a, 'b> {
@@ -143,7 +145,7 @@ impl<'a, 'b> Pair<'a, 'b> {
 
     /// Imports, with nothing else in flight. Returns P's blocks too. It waits awake, as for the read that it is compared with.
     pub fn import(&mut self, tokens: u64, blocks: &[u32]) -> Result<(Times, Vec<u32>), LoadError> {
-        let wanted = Instant::now();
+        let (wanted, all) = (Instant::now(), self.transfer.spent());
         let request = self.begin(tokens, blocks)?;
         let (mut times, mut theirs) = (Times::default(), Vec::new());
         loop {
@@ -157,6 +159,7 @@ impl<'a, 'b> Pair<'a, 'b> {
                     }
                     ConsumerEvent::Ended { end: End::Landed { .. }, .. } => {
                         times.ended = wanted.elapsed();
+                        times.spent = self.transfer.spent().saturating_sub(all);
                         return Ok((times, theirs));
                     }
                     ConsumerEvent::Ended { end: End::Failed { why, .. }, .. } => {

@@ -83,11 +83,11 @@ impl Exporter for Engine<'_> {
     }
 }
 
-/// Different blocks, in an order that follows from the request. `None` where there are not as many.
+/// Different blocks, in an order that follows from the request, where that matters. `None` where there are not as many.
 fn picked(spec: &Spec, request: u64, blocks: u64) -> Option<Vec<u32>> {
     let mut all: Vec<u32> = (0..spec.blocks).collect();
     let blocks = usize::try_from(blocks).ok().filter(|blocks| *blocks <= all.len())?;
-    let mut random = SplitMix64::new(spec.seed ^ request);
+    let mut random = SplitMix64::new(if spec.same { spec.seed } else { spec.seed ^ request });
     for index in 0..blocks {
         let other = index.saturating_add(random.below(all.len().saturating_sub(index)));
         all.swap(index, other);

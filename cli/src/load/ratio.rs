@@ -49,6 +49,8 @@ pub struct Ratio {
     pub import_speed: f64,
     /// How fast the import was beside the large read of its round.
     pub ratio: Spread,
+    /// The part of an import's time that NIXL's calls took: over memory of one host, they copy.
+    pub calls: Spread,
     /// What the median must be.
     pub bar: Option<f64>,
     /// Microseconds from when all reads had ended until a decode step may start: those of a lift of the last block (planned,
@@ -72,12 +74,59 @@ pub struct Setup {
     pub begun: Spread,
 }
 
-/// Measures one family.
+/// What rounds took.
+#[derive(Default)]
+struct Rounds {
+    wholes: Vec<f64>,
+    imports: Vec<f64>,
+    ratios: Vec<f64>,
+    calls: Vec<f64>,
+    readies: Vec<f64>,
+    /// Bytes and pieces of an import.
+    bytes: u64,
+    pieces: u64,
+    setup: Option<Setup>,
+}
+
+/// Measures one family, between several pairs of processes: how fast memory is depends on which of the machine's pages a process
+/// was given.
 pub fn measure<B: Backend>(
     backend: &B,
     args: &args::Load,
     family: &'static Family,
 ) -> Result<(Ratio, Option<Setup>), LoadError> {
+    let mut rounds = Rounds::default();
+    for _ in 0..args.pairs {
+        between_two(backend, args, family, &mut rounds)?;
+    }
+    let Rounds { wholes, imports, ratios, calls, readies, bytes, pieces, setup } = rounds;
+    let (whole_milliseconds, import_milliseconds) = (Spread::of(wholes), Spread::of(imports));
+    let speed = |milliseconds: Spread| bytes as f64 / milliseconds.median / 1e6;
+    let ratio = Ratio {
+        family: family.name,
+        words: family.words,
+        layers: family.layers,
+        bytes,
+        pieces,
+        whole_speed: speed(whole_milliseconds),
+        import_speed: speed(import_milliseconds),
+        whole_milliseconds,
+        import_milliseconds,
+        ratio: Spread::of(ratios),
+        calls: Spread::of(calls),
+        bar: family.bar,
+        ready_microseconds: (!readies.is_empty()).then(|| Spread::of(readies)),
+    };
+    Ok((ratio, setup))
+}
+
+/// Measures rounds between two processes.
+fn between_two<B: Backend>(
+    backend: &B,
+    args: &args::Load,
+    family: &'static Family,
+    rounds: &mut Rounds,
+) -> Result<(), LoadError> {
     let layout = family.layout().map_err(pagelift::Error::from)?;
     let (block, block_tokens) =
         (layout.page_bytes().saturating_mul(family.layers.into()), u64::from(layout.block_tokens()));
@@ -99,6 +148,7 @@ pub fn measure<B: Backend>(
         whole: number(count.saturating_mul(block)),
         place: args.from,
         seed: args.seed,
+        same: true,
     };
     let producing = Producing::start(&spec)?;
     let own = Spec { place: args.into, ..spec.clone() };
@@ -113,7 +163,6 @@ pub fn measure<B: Backend>(
     // Every second block, from the end: no two are neighbours.
     let blocks: Vec<u32> = (0..number(count)).rev().map(|block| block.saturating_mul(2)).collect();
 
-    let (mut wholes, mut imports, mut ratios, mut readies) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 0..=args.rounds {
         let mut large = Duration::ZERO;
         if round % 2 == 0 {
@@ -132,40 +181,24 @@ pub fn measure<B: Backend>(
             continue;
         }
         let (large, import) = (large.as_secs_f64(), times.ended.as_secs_f64());
-        wholes.push(large * 1e3);
-        imports.push(import * 1e3);
-        ratios.push(large / import);
-        readies.extend(ready.map(|time| time.as_secs_f64() * 1e6));
+        rounds.wholes.push(large * 1e3);
+        rounds.imports.push(import * 1e3);
+        rounds.ratios.push(large / import);
+        rounds.calls.push(times.spent.as_secs_f64() / import);
+        rounds.readies.extend(ready.map(|time| time.as_secs_f64() * 1e6));
     }
-    let setup = match family.name == MAIN && !args.round_down {
-        true => Some(setup(&mut pair, &whole.peer, args.imports, block_tokens)?),
-        false => None,
-    };
-    let pieces = whole.plan_of(&pair, tokens, &blocks)?;
-    let bytes = pieces.bytes();
+    if family.name == MAIN && !args.round_down && rounds.setup.is_none() {
+        rounds.setup = Some(setup(&mut pair, &whole.peer, args.imports, block_tokens)?);
+    }
+    let plan = whole.plan_of(&pair, tokens, &blocks)?;
+    (rounds.bytes, rounds.pieces) = (plan.bytes(), count_pieces(&plan));
     pair.close();
     drop((pair, whole));
     let exported = producing.finish()?;
     if exported.held > 0 || exported.freed != exported.granted {
         return Err(LoadError::Left(format!("the producer holds {} exports", exported.held)));
     }
-    let (whole_milliseconds, import_milliseconds) = (Spread::of(wholes), Spread::of(imports));
-    let speed = |milliseconds: Spread| bytes as f64 / milliseconds.median / 1e6;
-    let ratio = Ratio {
-        family: family.name,
-        words: family.words,
-        layers: family.layers,
-        bytes,
-        pieces: count_pieces(&pieces),
-        whole_speed: speed(whole_milliseconds),
-        import_speed: speed(import_milliseconds),
-        whole_milliseconds,
-        import_milliseconds,
-        ratio: Spread::of(ratios),
-        bar: family.bar,
-        ready_microseconds: (!readies.is_empty()).then(|| Spread::of(readies)),
-    };
-    Ok((ratio, setup))
+    Ok(())
 }
 
 /// One large read of as many bytes, past everything that is ours.

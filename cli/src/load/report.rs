@@ -36,8 +36,10 @@ pub struct Report {
     pub into: String,
     /// Whether blocks that are filled in part were left out.
     pub round_down: bool,
-    /// Rounds that each median is of.
+    /// Rounds that each median is of, for each pair of processes.
     pub rounds: u32,
+    /// Pairs of processes.
+    pub pairs: u32,
     pub seed: u64,
     pub ratios: Vec<Ratio>,
     pub setup: Option<Setup>,
@@ -62,6 +64,7 @@ impl Report {
             into: args.into.to_string(),
             round_down: args.round_down,
             rounds: args.rounds,
+            pairs: args.pairs,
             seed: args.seed,
             ratios: Vec::new(),
             setup: None,
@@ -118,7 +121,10 @@ impl Report {
         let mut tables = Vec::new();
         if !self.ratios.is_empty() {
             let rounds = count(self.rounds.into(), "round");
-            let heading = format!("Whole imports beside one large read of as many bytes, in turns, {rounds}");
+            let pairs = count(self.pairs.into(), "pair");
+            let heading = format!(
+                "Whole imports beside one large read of as many bytes, in turns: {rounds} of {pairs} of processes"
+            );
             tables.push((heading, self.ratio_table()));
         }
         if let Some(setup) = &self.setup {
@@ -151,6 +157,7 @@ impl Report {
             "import",
             "ratio",
             "10 % to 90 %",
+            "in NIXL's calls",
             "bar",
             last,
         ]);
@@ -168,6 +175,7 @@ impl Report {
                 format!("{:.2} GB/s", one.import_speed),
                 format!("{:.2}", one.ratio.median),
                 format!("{:.2} to {:.2}", one.ratio.p10, one.ratio.p90),
+                format!("{:.1} %", one.calls.median * 100.0),
                 bar,
                 one.ready_microseconds.map_or_else(String::new, |ready| format!("{:.0} µs", ready.median)),
             ]);

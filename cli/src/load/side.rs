@@ -42,6 +42,8 @@ pub struct Spec {
     pub place: Place,
     /// What all bytes follow from.
     pub seed: u64,
+    /// Whether P exports the same blocks each time, so that they are as near to the processor as what is read as a whole.
+    pub same: bool,
 }
 
 /// One process's memory.

@@ -6,7 +6,19 @@ use crate::support::{command, json};
 fn what_is_loaded_lands_or_is_given_up_and_nothing_stays_held() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("load");
-    let arguments = ["load", "--only", "indexer-64", "--mebibytes", "2", "--rounds", "2", "--imports", "3"];
+    let arguments = [
+        "load",
+        "--only",
+        "indexer-64",
+        "--mebibytes",
+        "2",
+        "--pairs",
+        "1",
+        "--rounds",
+        "2",
+        "--imports",
+        "3",
+    ];
     let flood = ["--seconds", "2", "--in-flight", "8", "--aborts", "20", "--compare", "100", "--json"];
     let found = json(&[&arguments[..], &flood, &["--out", out.to_str().unwrap()]].concat());
     let [ratio] = found["ratios"].as_array().unwrap().as_slice() else { panic!("{found}") };
@@ -32,7 +44,7 @@ fn a_cache_that_nobody_knows_is_refused_by_name() {
 
 #[test]
 fn tails_are_lifted_from_where_imports_have_landed() {
-    let words = "load --json --into lift --only rows-16,mla-128 --mebibytes 1 --rounds 1 --imports 2 --seconds 0";
+    let words = "load --json --into lift --only rows-16,mla-128 --mebibytes 1 --pairs 1 --rounds 1 --imports 2 --seconds 0";
     let found = json(&words.split(' ').collect::<Vec<_>>());
     for ratio in found["ratios"].as_array().unwrap() {
         assert!(ratio["ready_microseconds"]["median"].is_f64(), "{ratio}");

@@ -123,7 +123,7 @@ load() {
         [ "$rest" = "$into" ] || down=${rest#*,}
         name=load-$(echo "$from-$into$down" | tr -d ':')
         # shellcheck disable=SC2086
-        if timeout 600 ./pagelift load --from "$from" --into "$into" $down --seconds "$seconds" --aborts 10 --out "$name" \
+        if timeout 600 ./pagelift load --from "$from" --into "$into" $down --pairs 2 --seconds "$seconds" --aborts 10 --out "$name" \
             > "$name.log" 2>&1; then
             said=$(grep -E 'landed|held at the end' "$name.log" | sed 's/[│┆]//g; s/  */ /g' | tr '\n' ';')
         else
