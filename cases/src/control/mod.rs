@@ -2,9 +2,9 @@
 //!
 //! | case | what is wrong | what must hold |
 //! |---|---|---|
-//! | [`bytes`] | bytes between two honest sides are changed, left out, doubled, exchanged, cut off | what is accepted is what was said before the first wrong byte; then nothing more is |
-//! | [`guest`] | whoever knows the secret says nonsense to P | it is closed at the first word that makes no sense; D's imports go on; whatever was exported is freed |
-//! | [`host`] | whoever knows the secret says nonsense to D, as P | each import ends once; reads stay inside of D's memory; nothing is left in flight |
+//! | `bytes` | bytes between two honest sides are changed, left out, doubled, exchanged, cut off | what is accepted is what was said before the first wrong byte; then nothing more is |
+//! | `guest` | whoever knows the secret says nonsense to P | it is closed at the first word that makes no sense; D's imports go on; whatever was exported is freed |
+//! | `host` | whoever knows the secret says nonsense to D, as P | each import ends once; reads stay inside of D's memory; nothing is left in flight |
 
 mod bytes;
 mod forged;

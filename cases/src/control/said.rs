@@ -63,7 +63,7 @@ pub(super) fn message(draw: &mut Draw, offer: &Offer) -> Message {
     let incarnation = if draw.once_in(4) { draw.number() } else { INCARNATION };
     let (export, rank) = (ExportId { incarnation, number }, u32::from(draw.once_in(8)));
     let (request, sent) = (draw.below(4), Duration::from_millis(draw.below(0x100)));
-    match draw.below(12) {
+    match draw.below(13) {
         0 | 1 => Message::Offer { offer: Box::new(offer.clone()), metadata: b"peer".to_vec() },
         2 => Message::Ask { request, imported: Tokens::new(draw.below(0x100)), sent },
         3 => granted(draw, request, sent, export),
@@ -77,6 +77,7 @@ pub(super) fn message(draw: &mut Draw, offer: &Offer) -> Message {
         }
         9 => Message::Here,
         10 => Message::Bye,
+        11 => Message::Waiting { request, sent },
         _ => Message::Hello,
     }
 }

@@ -27,8 +27,8 @@ pub(super) struct Import<R> {
 enum Stage<R> {
     /// P's offer is not here.
     Wished,
-    /// P was asked then.
-    Asked { at: Moment },
+    /// P was asked first, and was last told that the answer is waited for.
+    Asked { first: Moment, last: Moment },
     /// P has said no.
     Refused { reason: String },
     /// P has granted it; nothing is read yet.
@@ -111,10 +111,10 @@ impl<R> Import<R> {
         self.cancelled = true;
     }
 
-    /// Whether it waits for the answer to what was asked then.
+    /// Whether it waits for the answer to what was said then.
     pub fn waits_for(&self, request: u64, sent: Duration) -> bool {
-        let asked = Moment::new(sent);
-        self.wanted.request == request && matches!(self.stage, Stage::Asked { at } if at == asked)
+        let Stage::Asked { first, last } = self.stage else { return false };
+        self.wanted.request == request && (first..=last).contains(&Moment::new(sent))
     }
 
     pub fn reads(&self, export: ExportId) -> bool {
@@ -126,10 +126,9 @@ impl<R> Import<R> {
         matches!(&self.stage, Stage::Granted { export: own, .. } if *own == export) || self.reads(export)
     }
 
-    pub fn granted(&mut self, export: ExportId, terms: Terms, blocks: BlockTables) {
-        if let Stage::Asked { at } = self.stage {
-            self.stage = Stage::Granted { asked: at, export, terms, blocks };
-        }
+    /// P answers what was said at `asked`, and has granted it later than that.
+    pub fn granted(&mut self, asked: Moment, export: ExportId, terms: Terms, blocks: BlockTables) {
+        self.stage = Stage::Granted { asked, export, terms, blocks };
     }
 
     pub fn refused(&mut self, reason: String) {
@@ -168,10 +167,14 @@ impl<R> Import<R> {
             Stage::Wished if turn.paired.is_some() => {
                 let (request, imported) = (self.wanted.request, self.wanted.imported);
                 turn.say(&Message::Ask { request, imported, sent: turn.now.since_start() });
-                self.stage = Stage::Asked { at: turn.now };
+                self.stage = Stage::Asked { first: turn.now, last: turn.now };
             }
-            Stage::Asked { at } if turn.now.since(at) >= turn.options.answer => {
+            Stage::Asked { first, .. } if turn.now.since(first) >= turn.options.answer => {
                 self.fail(turn, Failure::NoAnswer, &mut told);
+            }
+            Stage::Asked { first, last } if turn.now.since(last) >= turn.options.presence => {
+                turn.say(&Message::Waiting { request: self.wanted.request, sent: turn.now.since_start() });
+                self.stage = Stage::Asked { first, last: turn.now };
             }
             Stage::Refused { reason } => self.fail(turn, Failure::Refused { reason }, &mut told),
             Stage::Granted { asked, export, terms, blocks } => {

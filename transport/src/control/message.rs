@@ -83,6 +83,14 @@ pub enum Message {
     },
     /// D: a rank reads an export no more. (Over the transport, where that carries notices.)
     Notice(Notice),
+    /// D, now and then until it is answered: it waits still for what it has asked for. P's answer comes with the latest of
+    /// these moments, so that D counts the lease from then, however long P computes.
+    Waiting {
+        /// The request.
+        request: u64,
+        /// When, by D's clock.
+        sent: Duration,
+    },
     /// D, where it has nothing else to say for a while: it is there.
     Here,
     /// Both, last: nothing more will be said.
@@ -103,6 +111,7 @@ impl Message {
             Self::Held { .. } => "held",
             Self::NotHeld { .. } => "not-held",
             Self::Notice(_) => "notice",
+            Self::Waiting { .. } => "waiting",
             Self::Here => "here",
             Self::Bye => "bye",
         }

@@ -111,6 +111,12 @@ impl<W: Wire> Connection<W> {
                 Message::Notice(notice) if self.paired && notice.rank == rank => {
                     return Ok(Step::Notice(notice));
                 }
+                Message::Waiting { request, sent } => {
+                    // What was asked for before, and given up, is answered as it was asked. Of what was answered, D will hear.
+                    if let Some(ask) = self.asked.iter_mut().rev().find(|ask| ask.request == request) {
+                        ask.sent = ask.sent.max(sent);
+                    }
+                }
                 Message::Here => {}
                 Message::Bye => return Ok(Step::Bye),
                 other => return Err(ProducerError::Unexpected { message: other.name() }),

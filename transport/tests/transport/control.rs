@@ -54,6 +54,7 @@ fn messages() -> Vec<Message> {
         Message::Held { export: EXPORT, rank, sent },
         Message::NotHeld { export: EXPORT, rank },
         Message::Notice(notice),
+        Message::Waiting { request: u64::MAX, sent },
         Message::Here,
         Message::Bye,
     ]
@@ -238,7 +239,7 @@ proptest! {
 
     #[test]
     fn a_frame_with_one_bit_changed_is_no_message(
-        which in 0_usize..11,
+        which in 0_usize..12,
         place in any::<prop::sample::Index>(),
         bit in 0_u8..8,
     ) {

@@ -1,6 +1,8 @@
 //! Imports that go well, are refused, or are not wanted any more.
 
-use pagelift_transport::consumer::{ConsumerEvent, End, Failure, Notices, Wanted};
+use std::time::Duration;
+
+use pagelift_transport::consumer::{ConsumerEvent, ConsumerOptions, End, Failure, Notices, Wanted};
 use pagelift_transport::control::Message;
 use pagelift_transport::error::{ConsumerError, PlanError};
 use pagelift_transport::plan::{BlockTable, BlockTables};
@@ -174,12 +176,24 @@ fn an_answer_to_an_earlier_question_is_not_taken_for_that_to_a_later_one() {
 }
 
 #[test]
-fn case_23_of_what_is_granted_too_late_to_be_believed_nothing_is_read() {
+fn what_p_computes_for_longer_than_a_lease_lasts_is_read_all_the_same() {
     let mut world = World::new();
-    // Nobody has kept the lease while P computed, by D's count.
-    world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 1100));
+    world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 1900));
     world.begin(1);
-    world.pass(1200);
+    world.pass(1950);
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.engine.freed, [(1001, READ)]);
+}
+
+#[test]
+fn case_23_of_what_is_granted_too_late_to_be_believed_nothing_is_read() {
+    // By D's count the lease is over before P has heard that its answer is waited for.
+    let presence = Duration::from_millis(999);
+    let producer = ProducerOptions { terms: terms(), ..ProducerOptions::new(0x5eed) };
+    let mut world = World::with(ConsumerOptions { presence, ..options() }, producer);
+    world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 970));
+    world.begin(1);
+    world.pass(1100);
     let Some(End::Failed { why: Failure::Reads { why, .. }, .. }) = world.end(1) else {
         panic!("{:?}", world.end(1))
     };
