@@ -80,7 +80,8 @@ def main():
     cases, bars = run(machine, sizes, arguments.only)
     results = {
         "machine": about,
-        "command": shlex.join(["python", *sys.argv]),
+        # Where a folder lay on the machine says nothing elsewhere.
+        "command": shlex.join(["python", *(Path(word).name if word.startswith("/") else word for word in sys.argv)]),
         "exposed": machine.exposed,
         "bars": [bar.as_dict() for bar in bars],
         "cases": [case.as_dict() for case in cases],
