@@ -3,11 +3,17 @@
 #
 #   ./handoff.sh [PART ...]     all parts, or these: probe, small, large, load
 #
+# All of it takes longer than a machine may be had for. So what handoff.md has of the same commit, GPUs and day is not run again, but for
+# what failed; remove the file to begin anew.
+#
 # P's pools are in the memory of GPU 0, D's pages in that of the last GPU, D's host pools pinned. Of two ranks the second has it the
 # other way round.
 cd "$(dirname "$0")" || exit 1
 failed=0
 line() { printf '%s\n' "$1" | tee -a handoff.md; }
+
+# known CELLS: whether this has been run.
+known() { grep -qF "$1" handoff.md; }
 
 for part in "$@"; do
     case $part in
@@ -22,7 +28,6 @@ if ! nvidia-smi > /dev/null 2>&1; then
     echo "skipped: nvidia-smi finds no GPU here"
     exit 0
 fi
-rm -f handoff.md
 PAGELIFT_NIXL=$(find "$PWD/nixl" -name libnixl_capi.so | head -1)
 export PAGELIFT_NIXL
 # UCX's part for GPUs wants the runtime library, and its modules are beside it.
@@ -33,19 +38,29 @@ export XDG_RUNTIME_DIR XDG_CACHE_HOME
 mkdir -p "$XDG_RUNTIME_DIR"
 last=$(($(nvidia-smi --list-gpus | wc -l) - 1))
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)
-line "# Hand-offs"
-line ""
-line "$(date --utc +%Y-%m-%d), $((last + 1)) of $gpu, commit $(cat commit). Written by \`handoff.sh\` of \`cargo xtask device-bundle --nixl\`."
-line ""
-line "| P | D | import | result |"
-line "|---|---|---|---|"
+today="$(date --utc +%Y-%m-%d), $((last + 1)) of $gpu, commit $(cat commit). Written by \`handoff.sh\` of \`cargo xtask device-bundle --nixl\`."
+if grep -qxF "$today" handoff.md 2> /dev/null; then
+    grep -v "| FAILED: " handoff.md > handoff.new
+    mv handoff.new handoff.md
+else
+    rm -f handoff.md
+    line "# Hand-offs"
+    line ""
+    line "$today"
+    line ""
+    line "| P | D | import | result |"
+    line "|---|---|---|---|"
+fi
 
 # hand WORDS P-BACKEND D-BACKEND MANIFEST RANKS POLICY: one import, and a line of what came of it.
 hand() {
     words=$1 from=$2 to=$3 manifest=$4 ranks=$5 policy=$6
-    rm -f ready prefill.log decode.log
+    name=$(basename "$manifest" .json)
     p_gpu=0 d_gpu=$last
     [ "$ranks" -gt 1 ] && p_gpu=0,$last d_gpu=$last,0
+    cells="| $from $p_gpu | $to $d_gpu | $name, $policy, $ranks ranks ($words) |"
+    known "$cells" && return
+    rm -f ready prefill.log decode.log
     # What takes longer than this hangs: nothing here is to stay.
     timeout 240 ./pagelift prefill "$manifest" --backend "$from" --gpu $p_gpu --tp "$ranks" --ready ready --json \
         --policy "$policy" --timeout 120 > prefill.json 2> prefill.log &
@@ -66,7 +81,6 @@ hand() {
     [ "$decoded" = 0 ] || kill $producer 2> /dev/null
     wait $producer
     prefilled=$?
-    name=$(basename "$manifest" .json)
     if [ "$decoded" = 0 ] && [ $prefilled = 0 ]; then
         said=$(tr -d ' ,\n"' < decode.json | sed 's/[{}\[\]]//g' | grep -o 'bytes_read:[0-9]*' | head -1)
         time=$(grep -o '"read_seconds": [0-9.e-]*' decode.json | head -1)
@@ -78,7 +92,7 @@ hand() {
             [ -e $file ] && cp $file "failed-$name-$from-$to-$ranks-$policy-$file"
         done
     fi
-    line "| $from $p_gpu | $to $d_gpu | $name, $policy, $ranks ranks ($words) | $said |"
+    line "$cells $said |"
 }
 
 probe() {
@@ -121,6 +135,8 @@ load() {
         into=${rest%%,*}
         down=
         [ "$rest" = "$into" ] || down=${rest#*,}
+        cells="| $from | $into $down | 64 imports in flight for $seconds s |"
+        known "$cells" && continue
         name=load-$(echo "$from-$into$down" | tr -d ':')
         # shellcheck disable=SC2086
         if timeout 600 ./pagelift load --from "$from" --into "$into" $down --pairs 2 --seconds "$seconds" --aborts 10 --out "$name" \
@@ -130,7 +146,7 @@ load() {
             failed=1
             said="FAILED: $(tail -1 "$name.log")"
         fi
-        line "| $from | $into $down | 64 imports in flight for $seconds s | $said |"
+        line "$cells $said |"
     done
 }
 
