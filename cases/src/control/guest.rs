@@ -55,7 +55,7 @@ pub(super) fn run(draw: &mut Draw) {
         notices: Notices::Control,
         ..ConsumerOptions::default()
     };
-    let wire = link(door.connect(), Role::Consumer, 0);
+    let wire = link(door.connect(), Role::Consumer, [0; 32]);
     let consumer =
         Consumer::new(carrier.clone(), wire, ours.clone(), options_of_d, at(0)).expect("it is new");
     let producer =

@@ -30,7 +30,7 @@ pub(super) fn run(draw: &mut Draw) {
     carrier.takes(1 + draw.small(0x100));
     let [end, other] = pipe();
     let mut forged = Forged::new(other, Role::Producer);
-    let wire = link(end, Role::Consumer, 0);
+    let wire = link(end, Role::Consumer, [0; 32]);
     let mut consumer: Consumer<Carrier, _, u32> =
         Consumer::new(carrier.clone(), wire, ours.clone(), options, at(0)).expect("it is new");
     let (mut now, mut begun, mut ended) = (0, 0, Vec::new());

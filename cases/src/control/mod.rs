@@ -10,7 +10,7 @@ mod bytes;
 mod forged;
 mod guest;
 mod host;
-mod pipe;
+pub mod pipe;
 mod said;
 mod world;
 

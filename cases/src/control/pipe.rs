@@ -1,4 +1,4 @@
-//! Two ends of a stream in memory that does not block.
+//! Conversations in memory: streams that do not block, and connections that wait to be taken.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,12 +11,15 @@ use pagelift_transport::error::ControlError;
 /// One direction, and whether it was cut.
 type Way = Rc<RefCell<(VecDeque<u8>, bool)>>;
 
-pub(super) struct Pipe {
+/// One end of a stream in memory. It is cut when either end is dropped: what was written until then can still be read.
+pub struct Pipe {
     incoming: Way,
     outgoing: Way,
 }
 
-pub(super) fn pipe() -> [Pipe; 2] {
+/// Both ends of a stream.
+#[must_use]
+pub fn pipe() -> [Pipe; 2] {
     let [one, other] = [Way::default(), Way::default()];
     [Pipe { incoming: one.clone(), outgoing: other.clone() }, Pipe { incoming: other, outgoing: one }]
 }
@@ -50,24 +53,31 @@ impl Drop for Pipe {
 }
 
 /// What both sides know.
-pub(super) const SECRET: &[u8] = b"drawn at random!";
+pub const SECRET: &[u8] = b"drawn at random!";
 
-/// An honest side's end. The same case has the same nonces each time.
-pub(super) fn link(pipe: Pipe, role: Role, nonce: u8) -> Link<Pipe> {
+/// An honest side's end of a conversation. No two connections of a case may have the same `nonce`.
+pub fn link(pipe: Pipe, role: Role, nonce: [u8; 32]) -> Link<Pipe> {
     let secret = Secret::new(SECRET).expect("it is long enough");
-    Link::new(pipe, role, &secret, [nonce; 32])
+    Link::new(pipe, role, &secret, nonce)
 }
 
-/// Connections that wait to be taken by P.
+/// Connections that wait to be taken by P. The same case has the same nonces each time.
 #[derive(Clone, Default)]
-pub(super) struct Door(Rc<RefCell<(VecDeque<Pipe>, u8)>>);
+pub struct Door(Rc<RefCell<(VecDeque<Pipe>, u8)>>);
 
 impl Door {
     /// Somebody connects, and has this end.
+    #[must_use]
     pub fn connect(&self) -> Pipe {
         let [producer, consumer] = pipe();
         self.0.borrow_mut().0.push_back(producer);
         consumer
+    }
+
+    /// P's end of the next connection, for whoever plays P.
+    #[must_use]
+    pub fn take(&self) -> Option<Pipe> {
+        self.0.borrow_mut().0.pop_front()
     }
 }
 
@@ -75,8 +85,9 @@ impl Listen for Door {
     type Wire = Link<Pipe>;
 
     fn accept(&mut self) -> Result<Option<Link<Pipe>>, ControlError> {
-        let (waiting, nonce) = &mut *self.0.borrow_mut();
-        *nonce = nonce.wrapping_add(1);
-        Ok(waiting.pop_front().map(|pipe| link(pipe, Role::Producer, *nonce)))
+        let Some(pipe) = self.take() else { return Ok(None) };
+        let (_, taken) = &mut *self.0.borrow_mut();
+        *taken = taken.wrapping_add(1);
+        Ok(Some(link(pipe, Role::Producer, [*taken; 32])))
     }
 }

@@ -31,14 +31,14 @@ fn goes_on(world: &mut World) {
 }
 
 fn guest(world: &World) -> Link<Pipe> {
-    link(world.door.connect(), Role::Consumer)
+    link(world.door.waiting.connect(), Role::Consumer)
 }
 
 #[test]
 fn a_stranger_is_closed_and_counted() {
     let mut world = World::new();
     let other = Secret::new(b"drawn at random?").unwrap();
-    let mut stranger = Link::new(world.door.connect(), Role::Consumer, &other, nonce().unwrap());
+    let mut stranger = Link::new(world.door.waiting.connect(), Role::Consumer, &other, nonce().unwrap());
     for _ in 0..3 {
         world.pass(1);
         // It finds the same of P.
@@ -125,7 +125,7 @@ fn a_guest_that_asks_for_too_much_or_speaks_for_another_rank_is_closed() {
 fn a_guest_that_says_nothing_is_closed_and_one_too_many_turned_away() {
     let own = ProducerOptions { terms: terms(), most_connections: 3, ..ProducerOptions::new(1) };
     let mut world = World::with(options(), own);
-    let guests: Vec<Pipe> = (0..4).map(|_| world.door.connect()).collect();
+    let guests: Vec<Pipe> = (0..4).map(|_| world.door.waiting.connect()).collect();
     world.pass(10);
     assert_eq!(world.producer.as_ref().unwrap().counters().0.turned_away, 2);
     goes_on(&mut world);
@@ -142,7 +142,7 @@ proptest! {
     #[test]
     fn noise_hurts_nobody(noise in prop::collection::vec(any::<u8>(), 1..400), greets in any::<bool>()) {
         let mut world = World::new();
-        let mut pipe = world.door.connect();
+        let mut pipe = world.door.waiting.connect();
         if greets {
             let own = pagelift_transport::control::Greeting::new(Role::Consumer, [7; 32]);
             pipe.write_all(&own.to_bytes()).unwrap();

@@ -164,7 +164,7 @@ impl World {
     /// D connects, once more if it had before.
     fn connect(&mut self, options: ConsumerOptions) {
         self.tap.cut.set(false);
-        let wire = Tapped::new(link(self.door.connect(), Role::Consumer), self.tap.clone());
+        let wire = Tapped::new(link(self.door.waiting.connect(), Role::Consumer), self.tap.clone());
         let offer = self.d.node.engine.borrow().offer(BASE);
         self.consumer = None;
         self.consumer = Some(Consumer::new(self.d.clone(), wire, offer, options, self.now()).unwrap());

@@ -184,7 +184,7 @@ fn case_23_p_holds_it_no_more_and_says_so() {
         _ => None,
     });
     // Somebody with the secret gives notice in D's name. Reads are not asked about, so it is the next heartbeat that tells.
-    let mut guest = link(pair.door.connect(), Role::Consumer);
+    let mut guest = link(pair.door.waiting.connect(), Role::Consumer);
     guest.send(&Message::Offer { offer: Box::new(pair.offer()), metadata: Vec::new() }).unwrap();
     let outcome = ReadOutcome::Read;
     guest.send(&Message::Notice(Notice { export: export.unwrap(), rank: 0, outcome })).unwrap();
@@ -314,7 +314,7 @@ fn case_24_d_refuses_a_p_of_another_schema_by_itself() {
     let mut offer = p.agent.node.engine.borrow().offer(BASE);
     offer.schema.groups.get_mut("main").unwrap().live_blocks += 1;
     // P says so whatever D is: it is not this crate.
-    let mut guest = link(pair.door.take().unwrap(), Role::Producer);
+    let mut guest = link(pair.door.waiting.take().unwrap(), Role::Producer);
     guest.send(&Message::Offer { offer: Box::new(offer), metadata: b"prefill".to_vec() }).unwrap();
     for _ in 0..5 {
         let _: Result<Option<Message>, ControlError> = guest.receive();

@@ -132,7 +132,7 @@ impl Pair {
     pub fn connect_with(&mut self, offer: Offer) {
         self.tap.cut.set(false);
         self.consumer = None;
-        let wire = Tapped::new(link(self.door.connect(), Role::Consumer), self.tap.clone());
+        let wire = Tapped::new(link(self.door.waiting.connect(), Role::Consumer), self.tap.clone());
         self.consumer = Some(Consumer::new(self.d.clone(), wire, offer, options(), self.now()).unwrap());
     }
 

@@ -1,97 +1,31 @@
 //! Connections in memory: real frames, over pipes that a test may cut, with messages that are lost or said twice.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
 use std::rc::Rc;
 
-use pagelift_transport::control::{Link, Listen, Message, Role, Secret, Wire};
+use pagelift_cases::control::pipe;
+use pagelift_transport::control::{Link, Listen, Message, Role, Wire, nonce};
 use pagelift_transport::error::ControlError;
 
-/// One direction of a pipe, and whether it was cut.
-type Way = Rc<RefCell<(VecDeque<u8>, bool)>>;
+pub use pagelift_cases::control::pipe::Pipe;
 
-/// One end of a pipe that does not block.
-pub struct Pipe {
-    incoming: Way,
-    outgoing: Way,
-}
-
-pub fn pipe() -> [Pipe; 2] {
-    let [one, other] = [Way::default(), Way::default()];
-    [Pipe { incoming: one.clone(), outgoing: other.clone() }, Pipe { incoming: other, outgoing: one }]
-}
-
-impl Read for Pipe {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (bytes, cut) = &mut *self.incoming.borrow_mut();
-        match bytes.read(into)? {
-            0 if !*cut => Err(ErrorKind::WouldBlock.into()),
-            read => Ok(read),
-        }
-    }
-}
-
-impl Write for Pipe {
-    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
-        let (bytes, cut) = &mut *self.outgoing.borrow_mut();
-        if *cut { Err(ErrorKind::BrokenPipe.into()) } else { bytes.write(from) }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        self.incoming.borrow_mut().1 = true;
-        self.outgoing.borrow_mut().1 = true;
-    }
-}
-
-/// A nonce that was not used before in this process.
-fn nonce() -> [u8; 32] {
-    pagelift_transport::control::nonce().unwrap()
-}
-
-pub fn secret() -> Secret {
-    Secret::new(b"drawn at random!").unwrap()
-}
-
-/// A side's end of a conversation, by who knows the secret.
+/// A side's end of a conversation, by who knows the secret; each with a nonce of its own.
 pub fn link(pipe: Pipe, role: Role) -> Link<Pipe> {
-    Link::new(pipe, role, &secret(), nonce())
+    pipe::link(pipe, role, nonce().unwrap())
 }
 
 /// Connections that wait to be taken. What P says, a test may lose or double.
 #[derive(Clone, Default)]
 pub struct Door {
-    waiting: Rc<RefCell<VecDeque<Pipe>>>,
+    pub waiting: pipe::Door,
     pub tap: Tap,
-}
-
-impl Door {
-    /// Somebody connects, and has this end.
-    pub fn connect(&self) -> Pipe {
-        let [producer, consumer] = pipe();
-        self.waiting.borrow_mut().push_back(producer);
-        consumer
-    }
-}
-
-impl Door {
-    /// P's end of the next connection, for whoever plays P.
-    pub fn take(&self) -> Option<Pipe> {
-        self.waiting.borrow_mut().pop_front()
-    }
 }
 
 impl Listen for Door {
     type Wire = Tapped;
 
     fn accept(&mut self) -> Result<Option<Tapped>, ControlError> {
-        Ok(self.take().map(|pipe| Tapped::new(link(pipe, Role::Producer), self.tap.clone())))
+        Ok(self.waiting.accept()?.map(|link| Tapped::new(link, self.tap.clone())))
     }
 }
 
