@@ -1,0 +1,11 @@
+//! What can be wrong, by domain. Every error says what was expected, what came, and where.
+
+mod conversation;
+mod import;
+mod pairing;
+mod schema;
+
+pub use conversation::{ConsumerError, ControlError, ProducerError};
+pub use import::{LeaseError, NoticeError, PlanError, ReceiveError, WantedError};
+pub use pairing::{OfferError, PairError, RegionError};
+pub use schema::SchemaError;
