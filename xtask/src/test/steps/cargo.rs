@@ -48,7 +48,8 @@ pub fn compile_fail(workspace: &Workspace) -> Result<Verdict> {
             format!("rustup toolchain install {RECORDED}, and cargo +{RECORDED} xtask"),
         ));
     }
-    let test = ["test", "--package=pagelift-planner", "--all-features", "--test=compile_fail"];
+    // All of the workspace is named, so that what `tests` has built is not built again for this package alone.
+    let test = ["test", "--workspace", "--features", &workspace.features(), "--test=compile_fail"];
     process::run(workspace.cargo().args(test))?;
     Ok(Verdict::plain())
 }
