@@ -1,0 +1,128 @@
+//! Backends, and what a language is taken at its word for.
+
+use std::sync::Arc;
+
+use pagelift::backends::{Backend, Cpu, Cuda, CudaStream, Launchable};
+use pagelift::error::BackendError;
+use pagelift::launcher::Launcher;
+use pagelift::memory::Registry;
+use pagelift::runner::Runner;
+
+use crate::{Error, Mismatch, Result};
+
+/// A language, where it hands over what no compiler sees: streams, and graphs that are replayed later. Its crate has the unsafe code,
+/// and its documentation asks for what is promised there.
+pub trait Boundary: 'static {
+    /// How it names a stream of a GPU's.
+    type Stream: Copy;
+    /// Its own errors.
+    type Failure;
+
+    /// Its own error of one of ours.
+    fn failure(error: Error) -> Self::Failure;
+
+    /// The stream of that name.
+    ///
+    /// # Errors
+    /// As [`Cuda::adopt_stream`].
+    fn stream(gpu: &Arc<Cuda>, name: Self::Stream) -> std::result::Result<CudaStream, BackendError>;
+
+    /// Records a launch into the graph that the launcher's stream is being captured into.
+    ///
+    /// # Errors
+    /// As [`Launcher::record`].
+    fn record<B: Backend, P: Launchable>(
+        launcher: &mut Launcher<B, P>,
+        memory: &mut Registry,
+    ) -> std::result::Result<(), pagelift::Error>;
+
+    /// Records what a runner launches before a forward.
+    ///
+    /// # Errors
+    /// As [`Runner::record_before_forward`].
+    fn record_before_forward<B: Backend>(
+        runner: &mut Runner<B>,
+        memory: &mut Registry,
+    ) -> std::result::Result<(), pagelift::Error>;
+
+    /// Records what a runner launches after a forward.
+    ///
+    /// # Errors
+    /// As [`Runner::record_after_forward`].
+    fn record_after_forward<B: Backend>(
+        runner: &mut Runner<B>,
+        memory: &mut Registry,
+    ) -> std::result::Result<(), pagelift::Error>;
+}
+
+/// Whether a graph may have what was to be recorded: whatever else went wrong, it may, but where there was none.
+///
+/// ```
+/// use pagelift::error::{BackendError, MemoryError};
+/// use pagelift_bindings::boundary::is_in_graph;
+/// assert!(is_in_graph(&Ok(())) && is_in_graph(&Err(MemoryError::Released.into())));
+/// assert!(!is_in_graph(&Err(BackendError::NotCapturing.into())));
+/// ```
+#[must_use]
+pub fn is_in_graph(recorded: &Result) -> bool {
+    !matches!(recorded, Err(Error::Library(pagelift::Error::Backend(BackendError::NotCapturing))))
+}
+
+/// An opened backend, which launchers and registries share.
+#[derive(Clone, Debug)]
+pub enum Engine {
+    /// The CPU.
+    Cpu(Arc<Cpu>),
+    /// A GPU.
+    Cuda(Arc<Cuda>),
+}
+
+/// The same for whichever backend it is.
+///
+/// ```
+/// use pagelift::backends::{Backend as _, Cpu};
+/// use pagelift_bindings::{Engine, on_engine};
+/// let engine = Engine::Cpu(std::sync::Arc::new(Cpu::new()?));
+/// assert_eq!(on_engine!(&engine, backend => backend.name()), "cpu");
+/// # Ok::<(), pagelift::Error>(())
+/// ```
+#[macro_export]
+macro_rules! on_engine {
+    ($engine:expr, $backend:ident => $body:expr) => {
+        match $engine {
+            $crate::Engine::Cpu($backend) => $body,
+            $crate::Engine::Cuda($backend) => $body,
+        }
+    };
+}
+
+impl Engine {
+    /// `cpu` or `cuda`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        on_engine!(self, backend => backend.name())
+    }
+}
+
+/// A backend that is shared, and whose streams a language may name.
+pub(crate) trait Shared<L: Boundary>:
+    Backend<Stream: Send + Sync> + Clone + Send + Sync + 'static
+{
+    /// The stream of a name, or the backend's own.
+    fn stream_or_own(&self, name: Option<L::Stream>) -> Result<Self::Stream>;
+}
+
+impl<L: Boundary> Shared<L> for Arc<Cpu> {
+    fn stream_or_own(&self, name: Option<L::Stream>) -> Result<()> {
+        if name.is_some() { Err(Mismatch::NoStreams.into()) } else { Ok(()) }
+    }
+}
+
+impl<L: Boundary> Shared<L> for Arc<Cuda> {
+    fn stream_or_own(&self, name: Option<L::Stream>) -> Result<CudaStream> {
+        match name {
+            Some(name) => Ok(L::stream(self, name)?),
+            None => Ok(self.stream()),
+        }
+    }
+}
