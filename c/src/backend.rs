@@ -3,7 +3,8 @@
 use std::ffi::c_char;
 use std::sync::Arc;
 
-use pagelift::backends::{self, Backend as _};
+use pagelift::backends;
+use pagelift_bindings::Engine;
 
 use crate::foreign::{Out, TextOut};
 use crate::handle::{Handle, keep, object};
@@ -25,39 +26,12 @@ impl Backend {
     }
 }
 
-/// An opened backend.
-#[derive(Clone)]
-pub enum Engine {
-    /// The CPU.
-    Cpu(Arc<backends::Cpu>),
-    /// A GPU.
-    Cuda(Arc<backends::Cuda>),
-}
-
 object!(Engine, Backend);
 
-/// The same for whichever backend it is.
-macro_rules! on {
-    ($engine:expr, $backend:ident => $body:expr) => {
-        match $engine {
-            $crate::backend::Engine::Cpu($backend) => $body,
-            $crate::backend::Engine::Cuda($backend) => $body,
-        }
-    };
-}
-pub(crate) use on;
-
-impl Engine {
-    /// `cpu` or `cuda`.
-    pub fn name(&self) -> &'static str {
-        on!(self, backend => backend.name())
-    }
-
-    fn gpu(&self) -> Outcome<&backends::Cuda> {
-        match self {
-            Self::Cuda(gpu) => Ok(gpu),
-            Self::Cpu(_) => Err(Failure::new(Status::Backend, "the backend is the CPU, which is no GPU")),
-        }
+fn gpu(engine: &Engine) -> Outcome<&backends::Cuda> {
+    match engine {
+        Engine::Cuda(gpu) => Ok(gpu),
+        Engine::Cpu(_) => Err(Failure::new(Status::Backend, "the backend is the CPU, which is no GPU")),
     }
 }
 
@@ -129,7 +103,7 @@ pub extern "C" fn pagelift_backend_device(
 ) -> Status {
     answer(|| {
         let out = TextOut::new(buffer, room, needed)?;
-        out.put(&backend.handle().look(|engine| Ok(engine.gpu()?.device().to_owned()))?)
+        out.put(&backend.handle().look(|engine| Ok(gpu(engine)?.device().to_owned()))?)
     })
 }
 
@@ -157,7 +131,7 @@ pub extern "C" fn pagelift_backend_info(backend: Backend, info: Out<GpuFacts>) -
     answer(|| {
         let info = info.sized("info")?;
         info.put_sized(backend.handle().look(|engine| {
-            let gpu = engine.gpu()?;
+            let gpu = gpu(engine)?;
             let (driver_major, driver_minor) = gpu.driver();
             let (multiprocessors, memory_bytes) = (gpu.multiprocessors(), gpu.memory_bytes());
             Ok(GpuFacts { size: 0, multiprocessors, memory_bytes, driver_major, driver_minor })

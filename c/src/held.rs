@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pagelift::Error;
-use pagelift::error::BackendError;
 use pagelift::memory::Registry;
+use pagelift_bindings::Result;
+use pagelift_bindings::boundary::is_in_graph;
 
 use crate::memory::Shared;
 use crate::status::Outcome;
@@ -47,12 +47,10 @@ impl<T: ?Sized> Held<T> {
     }
 
     /// Records something into a graph, which has it from then on.
-    pub fn record(&mut self, record: impl FnOnce(&mut T, &mut Registry) -> Result<(), Error>) -> Outcome {
+    pub fn record(&mut self, record: impl FnOnce(&mut T, &mut Registry) -> Result) -> Outcome {
         let mut memory = self.memory.write()?;
         let recorded = record(&mut self.value, &mut memory);
-        // Whatever else went wrong: the graph may have it.
-        let none = matches!(recorded, Err(Error::Backend(BackendError::NotCapturing)));
-        if !none && !self.recorded {
+        if is_in_graph(&recorded) && !self.recorded {
             self.recorded = true;
             self.memory.recorded.fetch_add(1, Ordering::Relaxed);
         }

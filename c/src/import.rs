@@ -1,11 +1,10 @@
 //! The blocks and pages of one import, as C lists them.
 
-use pagelift::id::{HostBlockId, PageId};
-use pagelift::import;
 use pagelift::plan;
+use pagelift_bindings::import::{OwnedGroup, OwnedImport};
 
 use crate::foreign::In;
-use crate::keys::{AnyGroup, GroupKey, Keys, of_kind};
+use crate::keys::{GroupKey, Keys};
 use crate::span::PromptSpan;
 use crate::status::{Outcome, bad_value};
 
@@ -50,75 +49,34 @@ pub struct Import {
     pub groups_count: usize,
 }
 
-/// An import as it was read, with copies of its lists.
-pub struct ReadImport {
-    span: import::PromptSpan,
-    groups: Vec<ReadGroup>,
+/// Reads what C lists, of a geometry with these keys.
+pub fn read(import: In<Import>, keys: &Keys) -> Outcome<OwnedImport> {
+    let Import { span, groups, groups_count, reserved, .. } = import.sized("import")?;
+    if reserved != 0 {
+        return Err(bad_value("import->reserved", reserved, "0"));
+    }
+    let groups = groups.list(groups_count, "import->groups")?.into_iter().map(|group| group.read(keys));
+    Ok(OwnedImport { span: span.span()?, groups: groups.collect::<Outcome<_>>()? })
 }
 
-struct ReadGroup {
-    group: AnyGroup,
-    blocks: Vec<HostBlockId>,
-    pages: Vec<PageId>,
-    landed: bool,
-}
-
-/// A list of host blocks.
-pub fn blocks(list: In<u32>, count: usize, what: &str) -> Outcome<Vec<HostBlockId>> {
-    Ok(list.list(count, what)?.into_iter().map(HostBlockId::new).collect())
-}
-
-/// A list of pages.
-pub fn pages(list: In<u32>, count: usize, what: &str) -> Outcome<Vec<PageId>> {
-    Ok(list.list(count, what)?.into_iter().map(PageId::new).collect())
-}
-
-impl ReadImport {
-    /// Reads what C lists, of a geometry with these keys.
-    pub fn of(import: In<Import>, keys: &Keys) -> Outcome<Self> {
-        let Import { span, groups, groups_count, reserved, .. } = import.sized("import")?;
-        if reserved != 0 {
-            return Err(bad_value("import->reserved", reserved, "0"));
-        }
-        let read = |group: ImportGroup| {
-            let landed = match (group.landed, group.reserved) {
-                (0, 0) => false,
-                (1, 0) => true,
-                (landed, 0) => return Err(bad_value("group->landed", landed, "0 or 1")),
-                (_, reserved) => return Err(bad_value("group->reserved", reserved, "0")),
-            };
-            if landed && group.blocks_count > 0 {
-                return Err(bad_value(
-                    "group->blocks_count",
-                    group.blocks_count,
-                    "0 for a group that has landed",
-                ));
-            }
-            Ok(ReadGroup {
-                group: *keys.group(group.group)?,
-                blocks: blocks(group.blocks, group.blocks_count, "group->blocks")?,
-                pages: pages(group.pages, group.pages_count, "group->pages")?,
-                landed,
-            })
+impl ImportGroup {
+    fn read(self, keys: &Keys) -> Outcome<OwnedGroup> {
+        let landed = match (self.landed, self.reserved) {
+            (0, 0) => false,
+            (1, 0) => true,
+            (landed, 0) => return Err(bad_value("group->landed", landed, "0 or 1")),
+            (_, reserved) => return Err(bad_value("group->reserved", reserved, "0")),
         };
-        let groups = groups.list(groups_count, "import->groups")?.into_iter().map(read);
-        Ok(Self { span: span.span()?, groups: groups.collect::<Outcome<_>>()? })
-    }
-
-    /// Does something with the import as Rust has it.
-    pub fn with<T>(&self, work: impl FnOnce(&import::Import<'_>) -> T) -> T {
-        let groups: Vec<_> = self.groups.iter().map(ReadGroup::borrowed).collect();
-        work(&import::Import { span: self.span, groups: &groups })
-    }
-}
-
-impl ReadGroup {
-    fn borrowed(&self) -> import::ImportGroup<'_> {
-        of_kind!(self.group, key => if self.landed {
-            import::ImportGroup::landed(key, &self.pages)
-        } else {
-            import::ImportGroup::new(key, &self.blocks, &self.pages)
-        })
+        let key = *keys.group(self.group)?;
+        let pages = self.pages.list(self.pages_count, "group->pages")?;
+        if !landed {
+            return Ok(OwnedGroup::new(key, self.blocks.list(self.blocks_count, "group->blocks")?, pages));
+        }
+        if self.blocks_count > 0 {
+            let expected = "0 for a group that has landed";
+            return Err(bad_value("group->blocks_count", self.blocks_count, expected));
+        }
+        Ok(OwnedGroup::landed(key, pages))
     }
 }
 

@@ -3,11 +3,11 @@
 //! A key is the builder's number (32 bits), what it is (8 bits), and its place among those (24 bits). It is looked up in the lists of
 //! the geometry that it is used with, and lives as long as that: there is nothing to free.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pagelift::geometry::{self, DigestKey as RustDigest, Paged, Ring, SideKey as RustSide, State};
+use pagelift::geometry::Memory;
 use pagelift::id;
+use pagelift_bindings::keys::{AnyCompactRoute, AnyDigest, AnyGroup, AnyRoute, AnySide};
 
 use crate::status::{Failure, Outcome, Status};
 
@@ -59,38 +59,6 @@ pub struct DigestKey {
     pub value: u64,
 }
 
-/// Something of one of the three kinds of group.
-#[derive(Clone, Copy)]
-pub enum ByKind<P, R, S> {
-    /// Pages of rows.
-    Paged(P),
-    /// Rings.
-    Ring(R),
-    /// States.
-    State(S),
-}
-
-/// A group of any kind.
-pub type AnyGroup = ByKind<geometry::GroupKey<Paged>, geometry::GroupKey<Ring>, geometry::GroupKey<State>>;
-/// A side of any kind.
-pub type AnySide = ByKind<RustSide<Paged>, RustSide<Ring>, RustSide<State>>;
-/// A side of any kind that digests read.
-pub type AnyDigest = ByKind<RustDigest<Paged>, RustDigest<Ring>, RustDigest<State>>;
-/// A route of some direction and kind.
-pub type AnyRoute = Box<dyn Any + Send + Sync>;
-
-/// The same for whichever kind it is.
-macro_rules! of_kind {
-    ($value:expr, $own:ident => $body:expr) => {
-        match $value {
-            $crate::keys::ByKind::Paged($own) => $body,
-            $crate::keys::ByKind::Ring($own) => $body,
-            $crate::keys::ByKind::State($own) => $body,
-        }
-    };
-}
-pub(crate) use of_kind;
-
 /// What a key is of.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -124,11 +92,11 @@ const WHAT_BITS: u32 = 8;
 /// All that a builder has given keys to.
 pub struct Keys {
     builder: u32,
-    pools: Vec<(id::PoolId, geometry::Memory)>,
+    pools: Vec<(id::PoolId, Memory)>,
     groups: Vec<AnyGroup>,
-    sides: Vec<(AnySide, geometry::Memory)>,
+    sides: Vec<AnySide>,
     routes: Vec<AnyRoute>,
-    compact: Vec<AnyRoute>,
+    compact: Vec<AnyCompactRoute>,
     digests: Vec<AnyDigest>,
 }
 
@@ -159,11 +127,11 @@ impl Keys {
         Self { builder, pools, groups, sides, routes, compact, digests }
     }
 
-    list!(add_pool, pool, pools, PoolId, Pool, (id::PoolId, geometry::Memory));
+    list!(add_pool, pool, pools, PoolId, Pool, (id::PoolId, Memory));
     list!(add_group, group, groups, GroupKey, Group, AnyGroup);
-    list!(add_side, side, sides, SideKey, Side, (AnySide, geometry::Memory));
+    list!(add_side, side, sides, SideKey, Side, AnySide);
     list!(add_route, route, routes, RouteKey, Route, AnyRoute);
-    list!(add_compact, compact, compact, CompactRouteKey, CompactRoute, AnyRoute);
+    list!(add_compact, compact, compact, CompactRouteKey, CompactRoute, AnyCompactRoute);
     list!(add_digest, digest, digests, DigestKey, Digest, AnyDigest);
 
     /// All groups, with their keys.

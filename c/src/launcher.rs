@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use pagelift::id;
 use pagelift::launcher::{self, TicketState as RustState};
+use pagelift_bindings::launcher::{Launches, bind};
 
 use crate::backend::Backend;
-use crate::erased::{self, Launches};
-use crate::foreign::{In, Out};
+use crate::foreign::{C, In, Out};
 use crate::handle::{Handle, keep, object};
 use crate::held::Held;
 use crate::memory::Registry;
-use crate::plan::{DigestNumber, Plan, wrong_plan};
+use crate::plan::{DigestNumber, Plan};
 use crate::status::{Failure, Outcome, Status, answer, bad_value};
 
 /// Stages plans of one type, and launches them on one stream.
@@ -33,7 +33,7 @@ impl Launcher {
 }
 
 /// What a handle of a launcher stands for.
-type Launching = Held<dyn Launches>;
+type Launching = Held<dyn Launches<C>>;
 
 object!(Launching, Launcher);
 
@@ -99,7 +99,7 @@ pub extern "C" fn pagelift_launcher_bind(
             let memory = registry.handle().look(|own| Ok(Arc::clone(&own.shared)))?;
             let bound = {
                 let registry = memory.read()?;
-                backend.handle().look(|engine| erased::bind(engine, &registry, &mut plan.plan, options))?
+                backend.handle().look(|engine| Ok(bind(engine, &registry, &mut plan.plan, options)?))?
             };
             Ok(Launching::new(bound, memory))
         })?;
@@ -120,13 +120,9 @@ pub extern "C" fn pagelift_launcher_stage(launcher: Launcher, plan: Plan, ticket
     answer(|| {
         let ticket = ticket.ready("ticket")?;
         let staged = plan.handle().change(|plan| {
-            launcher.handle().change(|own| {
-                own.stage(|launcher, memory| {
-                    let staged = launcher.stage(memory, &mut plan.plan);
-                    Ok(staged
-                        .ok_or_else(|| wrong_plan("the launcher was bound with another type of plan"))??)
-                })
-            })
+            launcher
+                .handle()
+                .change(|own| own.stage(|launcher, memory| Ok(launcher.stage(memory, &mut plan.plan)?)))
         })?;
         ticket.put(Ticket { launcher: staged.launcher(), number: staged.number() });
         Ok(())
@@ -187,13 +183,7 @@ pub extern "C" fn pagelift_launcher_set_own_stream(launcher: Launcher) -> Status
 }
 
 fn switch(launcher: Launcher, stream: Option<Out<c_void>>) -> Status {
-    answer(|| of_backend(launcher.handle().change(|own| Ok(own.value_mut().set_stream(stream)?))?))
-}
-
-/// Refuses a stream of a backend that has none.
-pub fn of_backend(has_streams: bool) -> Outcome {
-    let text = "the backend `cpu` has no streams: a launch has run when the call returns";
-    if has_streams { Ok(()) } else { Err(Failure::new(Status::Backend, text)) }
+    answer(|| launcher.handle().change(|own| Ok(own.value_mut().set_stream(stream)?)))
 }
 
 /// Waits until everything on its stream has finished: other calls on the launcher answer PAGELIFT_BUSY meanwhile, but
@@ -319,10 +309,7 @@ pub extern "C" fn pagelift_launcher_digest(
 ) -> Status {
     answer(|| {
         let out = digest.ready("digest")?;
-        out.put(launcher.handle().look(|own| {
-            let digest = own.value().digest(ticket.id(), number.number());
-            Ok(digest.ok_or_else(|| wrong_plan("the launcher was not bound with a digest plan"))??)
-        })?);
+        out.put(launcher.handle().look(|own| Ok(own.value().digest(ticket.id(), number.number())?))?);
         Ok(())
     })
 }

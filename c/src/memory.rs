@@ -9,8 +9,9 @@ use pagelift::backends;
 use pagelift::error::MemoryError;
 use pagelift::geometry;
 use pagelift::memory::{self, RegionId as RustId};
+use pagelift_bindings::on_engine;
 
-use crate::backend::{Backend, on};
+use crate::backend::Backend;
 use crate::foreign::{self, In, Out};
 use crate::handle::{Handle, keep, object, tried};
 use crate::status::{Failure, Outcome, Status, answer, bad_value};
@@ -203,7 +204,7 @@ pub extern "C" fn pagelift_registry_allocate(
             let mut memory = shared.write()?;
             let allocated = backend
                 .handle()
-                .look(|engine| Ok(on!(engine, backend => memory.allocate(backend, place, bytes))?))?;
+                .look(|engine| Ok(on_engine!(engine, backend => memory.allocate(backend, place, bytes))?))?;
             Ok(own.name(allocated))
         })?);
         Ok(())

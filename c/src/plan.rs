@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use pagelift::geometry::{self, Kind, Paged, Ring, State};
-use pagelift::id::{BlockId, HostBlockId, PageId};
-use pagelift::plan::{
-    self, DeviceToDevice, DigestNumber as RustNumber, Direction as RustDirection, HostToDevice, PagePlan,
-    Plan as _, RowPlan,
-};
-use pagelift::quantity::{Bytes, Rows};
+use pagelift::geometry;
+use pagelift::plan::{self, DigestNumber as RustNumber};
+use pagelift::quantity::Bytes;
+use pagelift_bindings::keys::{AnyDigest, Way};
+use pagelift_bindings::plan::AnyPlan;
 
 use crate::foreign::{In, Out};
 use crate::geometry::Geometry;
 use crate::handle::{Handle, keep, object};
-use crate::import::{Import, ReadImport, blocks, pages, tail_rows};
-use crate::keys::{AnyDigest, AnyRoute, ByKind, DigestKey, GroupKey, Keys, RouteKey};
+use crate::import::{self, Import, tail_rows};
+use crate::keys::{DigestKey, GroupKey, Keys, RouteKey};
 use crate::reservations::{ImportId, Reservations};
 use crate::status::{Failure, Outcome, Status, answer, bad_value};
 
@@ -33,40 +31,6 @@ impl Plan {
     }
 }
 
-/// A plan of any type.
-pub enum AnyPlan {
-    /// Pages from the host to the device.
-    Restore(plan::RestorePlan),
-    /// Pages from the device to the host.
-    WriteBack(plan::WriteBackPlan),
-    /// Pages on the device.
-    Across(PagePlan<DeviceToDevice>),
-    /// Rows from the host to the device.
-    RowsDown(RowPlan<HostToDevice>),
-    /// Rows from the device to the host.
-    Mirror(plan::MirrorPlan),
-    /// Rows on the device.
-    RowsAcross(RowPlan<DeviceToDevice>),
-    /// Digests.
-    Digest(plan::DigestPlan),
-}
-
-/// The same for whichever plan it is.
-macro_rules! on_plan {
-    ($plan:expr, $own:ident => $body:expr) => {
-        match $plan {
-            $crate::plan::AnyPlan::Restore($own) => $body,
-            $crate::plan::AnyPlan::WriteBack($own) => $body,
-            $crate::plan::AnyPlan::Across($own) => $body,
-            $crate::plan::AnyPlan::RowsDown($own) => $body,
-            $crate::plan::AnyPlan::Mirror($own) => $body,
-            $crate::plan::AnyPlan::RowsAcross($own) => $body,
-            $crate::plan::AnyPlan::Digest($own) => $body,
-        }
-    };
-}
-pub(crate) use on_plan;
-
 /// What a handle of a plan stands for.
 pub struct Planned {
     /// The plan.
@@ -76,13 +40,6 @@ pub struct Planned {
 }
 
 object!(Planned, Plan);
-
-/// A call that this type of plan does not have, or a key that it does not take.
-pub fn wrong_plan(text: &'static str) -> Failure {
-    Failure::new(Status::WrongPlan, text)
-}
-
-const WRONG_ROUTE: &str = "the route is of another direction or kind than the plan takes";
 
 /// Which way a plan copies.
 #[repr(u32)]
@@ -96,12 +53,12 @@ pub enum Direction {
     DeviceToDevice = 2,
 }
 
-/// As an enum.
-pub fn direction(direction: u32) -> Outcome<Direction> {
+/// As Rust has it.
+pub fn way(direction: u32) -> Outcome<Way> {
     match direction {
-        0 => Ok(Direction::HostToDevice),
-        1 => Ok(Direction::DeviceToHost),
-        2 => Ok(Direction::DeviceToDevice),
+        0 => Ok(Way::Down),
+        1 => Ok(Way::Up),
+        2 => Ok(Way::Across),
         _ => Err(bad_value("direction", direction, "a pagelift_direction")),
     }
 }
@@ -158,11 +115,7 @@ pub extern "C" fn pagelift_page_plan_new(
 ) -> Status {
     made(geometry, plan, |geometry| {
         let capacity = PlanCapacity::read(capacity)?;
-        Ok(match self::direction(direction)? {
-            Direction::HostToDevice => AnyPlan::Restore(PagePlan::new(geometry, capacity)?),
-            Direction::DeviceToHost => AnyPlan::WriteBack(PagePlan::new(geometry, capacity)?),
-            Direction::DeviceToDevice => AnyPlan::Across(PagePlan::new(geometry, capacity)?),
-        })
+        Ok(AnyPlan::pages(geometry, way(direction)?, capacity)?)
     })
 }
 
@@ -175,9 +128,7 @@ pub extern "C" fn pagelift_restore_plan_new(
     capacity: In<PlanCapacity>,
     plan: Out<Plan>,
 ) -> Status {
-    made(geometry, plan, |geometry| {
-        Ok(AnyPlan::Restore(PagePlan::new(geometry, PlanCapacity::read(capacity)?)?))
-    })
+    made(geometry, plan, |geometry| Ok(AnyPlan::pages(geometry, Way::Down, PlanCapacity::read(capacity)?)?))
 }
 
 /// Makes a plan that writes pages back to host blocks.
@@ -189,9 +140,7 @@ pub extern "C" fn pagelift_write_back_plan_new(
     capacity: In<PlanCapacity>,
     plan: Out<Plan>,
 ) -> Status {
-    made(geometry, plan, |geometry| {
-        Ok(AnyPlan::WriteBack(PagePlan::new(geometry, PlanCapacity::read(capacity)?)?))
-    })
+    made(geometry, plan, |geometry| Ok(AnyPlan::pages(geometry, Way::Up, PlanCapacity::read(capacity)?)?))
 }
 
 /// Makes a plan of digests: one number of 64 bits for each list of blocks, the same for the same rows wherever they lie,
@@ -204,9 +153,7 @@ pub extern "C" fn pagelift_digest_plan_new(
     capacity: In<PlanCapacity>,
     plan: Out<Plan>,
 ) -> Status {
-    made(geometry, plan, |geometry| {
-        Ok(AnyPlan::Digest(plan::DigestPlan::new(geometry, PlanCapacity::read(capacity)?)?))
-    })
+    made(geometry, plan, |geometry| Ok(AnyPlan::digests(geometry, PlanCapacity::read(capacity)?)?))
 }
 
 /// Empties a plan of pages or of digests, and keeps its memory. Numbers of digests that it gave before are of no use any more.
@@ -216,18 +163,7 @@ pub extern "C" fn pagelift_digest_plan_new(
 /// (`pagelift_row_plan_clear_bindings`); those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_plan_clear(plan: Plan) -> Status {
-    answer(|| {
-        plan.handle().change(|own| {
-            match &mut own.plan {
-                AnyPlan::Restore(plan) => plan.clear(),
-                AnyPlan::WriteBack(plan) => plan.clear(),
-                AnyPlan::Across(plan) => plan.clear(),
-                AnyPlan::Digest(plan) => plan.clear(),
-                _ => return Err(wrong_plan("a plan of rows keeps its bindings; clear these by name")),
-            }
-            Ok(())
-        })
-    })
+    answer(|| plan.handle().change(|own| Ok(own.plan.clear()?)))
 }
 
 /// Counts the jobs that are planned.
@@ -237,7 +173,7 @@ pub extern "C" fn pagelift_plan_clear(plan: Plan) -> Status {
 pub extern "C" fn pagelift_plan_jobs(plan: Plan, jobs: Out<usize>) -> Status {
     answer(|| {
         let jobs = jobs.ready("jobs")?;
-        jobs.put(plan.handle().look(|own| Ok(on_plan!(&own.plan, plan => plan.jobs())))?);
+        jobs.put(plan.handle().look(|own| Ok(own.plan.jobs()))?);
         Ok(())
     })
 }
@@ -250,8 +186,9 @@ pub extern "C" fn pagelift_plan_bytes(plan: Plan, bytes: Out<u64>) -> Status {
     answer(|| {
         let bytes = bytes.ready("bytes")?;
         bytes.put(plan.handle().look(|own| {
-            let known = on_plan!(&own.plan, plan => plan.bytes().map(Bytes::get));
-            known.ok_or_else(|| wrong_plan("which rows a plan of rows copies, only the device knows"))
+            let unknown = "which rows a plan of rows copies, only the device knows";
+            let known = own.plan.bytes().map(Bytes::get);
+            known.ok_or_else(|| Failure::new(Status::WrongPlan, unknown))
         })?);
         Ok(())
     })
@@ -263,10 +200,6 @@ pub extern "C" fn pagelift_plan_bytes(plan: Plan, bytes: Out<u64>) -> Status {
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_plan_free(plan: Plan) -> Status {
     answer(|| plan.handle().take().map(drop))
-}
-
-fn key_of<D: RustDirection, K: Kind>(route: &AnyRoute) -> Option<geometry::RouteKey<D, K>> {
-    route.downcast_ref().copied()
 }
 
 /// Copies whole blocks along a route, `sources[i]` to `destinations[i]`. Where rows per block differ, both lists are
@@ -285,37 +218,10 @@ pub extern "C" fn pagelift_page_plan_gather(
     destinations_count: usize,
 ) -> Status {
     answer(|| {
-        let (from, to) =
-            ((sources, sources_count, "sources"), (destinations, destinations_count, "destinations"));
-        let on_host = |(list, count, what)| blocks(list, count, what);
-        let on_device = |(list, count, what)| pages(list, count, what);
-        plan.handle().change(|own| {
-            let route = own.keys.route(route)?;
-            match &mut own.plan {
-                AnyPlan::Restore(plan) => gather(plan, route, &on_host(from)?, &on_device(to)?),
-                AnyPlan::WriteBack(plan) => gather(plan, route, &on_device(from)?, &on_host(to)?),
-                AnyPlan::Across(plan) => gather(plan, route, &on_device(from)?, &on_device(to)?),
-                _ => Err(wrong_plan("blocks are gathered by a plan of pages")),
-            }
-        })
+        let sources = sources.list(sources_count, "sources")?;
+        let destinations = destinations.list(destinations_count, "destinations")?;
+        plan.handle().change(|own| Ok(own.plan.gather(own.keys.route(route)?, sources, destinations)?))
     })
-}
-
-fn gather<D: RustDirection>(
-    plan: &mut PagePlan<D>,
-    route: &AnyRoute,
-    sources: &[D::Source],
-    destinations: &[D::Destination],
-) -> Outcome {
-    if let Some(key) = key_of::<D, Paged>(route) {
-        Ok(plan.gather(key, sources, destinations)?)
-    } else if let Some(key) = key_of::<D, Ring>(route) {
-        Ok(plan.gather(key, sources, destinations)?)
-    } else if let Some(key) = key_of::<D, State>(route) {
-        Ok(plan.gather(key, sources, destinations)?)
-    } else {
-        Err(wrong_plan(WRONG_ROUTE))
-    }
 }
 
 /// Writes zeros to rows `first` to `first + rows - 1` of a block at the end of a route.
@@ -330,41 +236,7 @@ pub extern "C" fn pagelift_page_plan_zero(
     first: u32,
     rows: u32,
 ) -> Status {
-    answer(|| {
-        plan.handle().change(|own| {
-            let route = own.keys.route(route)?;
-            match &mut own.plan {
-                AnyPlan::Restore(plan) => zero(plan, route, PageId::new(block), first, rows),
-                AnyPlan::WriteBack(plan) => zero(plan, route, HostBlockId::new(block), first, rows),
-                AnyPlan::Across(plan) => zero(plan, route, PageId::new(block), first, rows),
-                _ => Err(wrong_plan("rows are zeroed by a plan of pages")),
-            }
-        })
-    })
-}
-
-fn zero<D: RustDirection>(
-    plan: &mut PagePlan<D>,
-    route: &AnyRoute,
-    block: D::Destination,
-    first: u32,
-    rows: u32,
-) -> Outcome {
-    let (first, rows) = (Rows::new(first), Rows::new(rows));
-    if let Some(key) = key_of::<D, Paged>(route) {
-        Ok(plan.zero(key, block, first, rows)?)
-    } else if let Some(key) = key_of::<D, Ring>(route) {
-        Ok(plan.zero(key, block, first, rows)?)
-    } else {
-        Err(wrong_plan(WRONG_ROUTE))
-    }
-}
-
-fn restore<T>(plan: &mut AnyPlan, call: impl FnOnce(&mut plan::RestorePlan) -> Outcome<T>) -> Outcome<T> {
-    match plan {
-        AnyPlan::Restore(plan) => call(plan),
-        _ => Err(wrong_plan("imports are lifted by a restore plan")),
-    }
+    answer(|| plan.handle().change(|own| Ok(own.plan.zero(own.keys.route(route)?, block, first, rows)?)))
 }
 
 /// Adds an import: what each of its groups lifts. `mode` is a pagelift_tail_rows. All of its lists are checked.
@@ -376,8 +248,8 @@ fn restore<T>(plan: &mut AnyPlan, call: impl FnOnce(&mut plan::RestorePlan) -> O
 pub extern "C" fn pagelift_restore_plan_lift(plan: Plan, import: In<Import>, mode: u32) -> Status {
     answer(|| {
         plan.handle().change(|own| {
-            let (import, mode) = (ReadImport::of(import, &own.keys)?, tail_rows(mode)?);
-            restore(&mut own.plan, |plan| Ok(import.with(|import| plan.lift(import, mode))?))
+            let (import, mode) = (import::read(import, &own.keys)?, tail_rows(mode)?);
+            Ok(own.plan.lift(&import, mode)?)
         })
     })
 }
@@ -416,10 +288,8 @@ pub extern "C" fn pagelift_restore_plan_lift_within(
         let mut at = plan::LiftProgress::of_parts((groups, steps, is_finished == 1));
         let mut left = Bytes::new(bytes);
         plan.handle().change(|own| {
-            let (import, mode) = (ReadImport::of(import, &own.keys)?, tail_rows(mode)?);
-            restore(&mut own.plan, |plan| {
-                Ok(import.with(|import| plan.lift_within(import, mode, &mut at, &mut left))?)
-            })
+            let (import, mode) = (import::read(import, &own.keys)?, tail_rows(mode)?);
+            Ok(own.plan.lift_within(&import, mode, &mut at, &mut left)?)
         })?;
         let (groups, steps, finished) = at.parts();
         progress.put(LiftProgress { groups: groups as u64, steps, is_finished: finished.into() });
@@ -440,21 +310,10 @@ pub extern "C" fn pagelift_restore_plan_lift_reserved(
 ) -> Status {
     answer(|| {
         plan.handle().change(|own| {
-            restore(&mut own.plan, |plan| {
-                reservations.handle().look(|own| Ok(plan.lift_reserved(&own.reservations, import.id())?))
-            })
+            let plan = &mut own.plan;
+            reservations.handle().look(|own| Ok(plan.lift_reserved(&own.reservations, import.id())?))
         })
     })
-}
-
-fn write_back<T>(
-    plan: &mut AnyPlan,
-    call: impl FnOnce(&mut plan::WriteBackPlan) -> Outcome<T>,
-) -> Outcome<T> {
-    match plan {
-        AnyPlan::WriteBack(plan) => call(plan),
-        _ => Err(wrong_plan("pages and states are written back by a write-back plan")),
-    }
 }
 
 /// Writes pages of a paged group back to host blocks, whole.
@@ -470,12 +329,9 @@ pub extern "C" fn pagelift_write_back_plan_spill(
     blocks_count: usize,
 ) -> Status {
     answer(|| {
-        let (from, to) =
-            (self::pages(pages, pages_count, "pages")?, self::blocks(blocks, blocks_count, "blocks")?);
-        plan.handle().change(|own| match *own.keys.group(group)? {
-            ByKind::Paged(group) => write_back(&mut own.plan, |plan| Ok(plan.spill(group, &from, &to)?)),
-            _ => Err(wrong_plan("pages of rows are spilled; states are checkpointed")),
-        })
+        let pages = pages.list(pages_count, "pages")?;
+        let blocks = blocks.list(blocks_count, "blocks")?;
+        plan.handle().change(|own| Ok(own.plan.spill(*own.keys.group(group)?, pages, blocks)?))
     })
 }
 
@@ -489,15 +345,7 @@ pub extern "C" fn pagelift_write_back_plan_checkpoint(
     page: u32,
     block: u32,
 ) -> Status {
-    answer(|| {
-        let (page, block) = (PageId::new(page), HostBlockId::new(block));
-        plan.handle().change(|own| match *own.keys.group(group)? {
-            ByKind::State(group) => {
-                write_back(&mut own.plan, |plan| Ok(plan.checkpoint(group, page, block)?))
-            }
-            _ => Err(wrong_plan("states are checkpointed; pages of rows are spilled")),
-        })
-    })
+    answer(|| plan.handle().change(|own| Ok(own.plan.checkpoint(*own.keys.group(group)?, page, block)?)))
 }
 
 /// Which of a plan's digests a call added.
@@ -537,12 +385,8 @@ pub extern "C" fn pagelift_digest_plan_host(
     rows: u64,
     number: Out<DigestNumber>,
 ) -> Status {
-    let list = || self::blocks(blocks, blocks_count, "blocks");
-    digest(plan, side, list, number, |plan, key, blocks| match key {
-        ByKind::Paged(key) => Ok(plan.host(key, blocks, rows)?),
-        ByKind::Ring(key) => Ok(plan.host(key, blocks, rows)?),
-        ByKind::State(key) => Ok(plan.host(key, blocks, rows)?),
-    })
+    let list = || blocks.list(blocks_count, "blocks");
+    digest(plan, side, list, number, |plan, side, blocks| plan.digest_host(side, blocks, rows))
 }
 
 /// Adds the first `rows` rows of a list of pages.
@@ -557,31 +401,21 @@ pub extern "C" fn pagelift_digest_plan_device(
     rows: u64,
     number: Out<DigestNumber>,
 ) -> Status {
-    let list = || self::pages(pages, pages_count, "pages");
-    digest(plan, side, list, number, |plan, key, pages| match key {
-        ByKind::Paged(key) => Ok(plan.device(key, pages, rows)?),
-        ByKind::Ring(key) => Ok(plan.device(key, pages, rows)?),
-        ByKind::State(key) => Ok(plan.device(key, pages, rows)?),
-    })
+    let list = || pages.list(pages_count, "pages");
+    digest(plan, side, list, number, |plan, side, pages| plan.digest_device(side, pages, rows))
 }
 
-fn digest<B: BlockId>(
+fn digest(
     plan: Plan,
     side: DigestKey,
-    list: impl FnOnce() -> Outcome<Vec<B>>,
+    list: impl FnOnce() -> Outcome<Vec<u32>>,
     number: Out<DigestNumber>,
-    add: impl FnOnce(&mut plan::DigestPlan, AnyDigest, &[B]) -> Outcome<RustNumber>,
+    add: impl FnOnce(&mut AnyPlan, AnyDigest, Vec<u32>) -> pagelift_bindings::Result<RustNumber>,
 ) -> Status {
     answer(|| {
         let number = number.ready("number")?;
         let list = list()?;
-        let added = plan.handle().change(|own| {
-            let key = *own.keys.digest(side)?;
-            match &mut own.plan {
-                AnyPlan::Digest(plan) => add(plan, key, &list),
-                _ => Err(wrong_plan("digests are added to a digest plan")),
-            }
-        })?;
+        let added = plan.handle().change(|own| Ok(add(&mut own.plan, *own.keys.digest(side)?, list)?))?;
         number.put(DigestNumber::of(added));
         Ok(())
     })

@@ -8,7 +8,7 @@ use pagelift::{id, lifecycle};
 use crate::foreign::{In, Out};
 use crate::geometry::Geometry;
 use crate::handle::{Handle, keep, object};
-use crate::import::{Import, ReadImport, tail_rows};
+use crate::import::{self, Import, tail_rows};
 use crate::keys::Keys;
 use crate::plan::PlanCapacity;
 use crate::status::{Failure, Status, answer};
@@ -101,7 +101,7 @@ pub extern "C" fn pagelift_reservations_reserve(
     answer(|| {
         let id = id.ready("id")?;
         id.put(reservations.handle().change(|own| {
-            let (import, mode) = (ReadImport::of(import, &own.keys)?, tail_rows(mode)?);
+            let (import, mode) = (import::read(import, &own.keys)?, tail_rows(mode)?);
             Ok(ImportId::of(import.with(|import| own.reservations.reserve(import, mode))?))
         })?);
         Ok(())

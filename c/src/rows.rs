@@ -1,15 +1,14 @@
 //! Plans of rows: which ones are copied is read on the device, when the launch runs.
 
-use pagelift::error::PlanError;
-use pagelift::geometry::{self, HasRows, Paged, Ring};
-use pagelift::id::{HostBlockId, PageId};
-use pagelift::plan::{self, Direction as RustDirection, Queries, RowPlan, SlotWidth};
-use pagelift::quantity::Rows;
+use pagelift::id::PageId;
+use pagelift::plan::{self, Queries, SlotWidth};
+use pagelift_bindings::keys::Way;
+use pagelift_bindings::plan::AnyPlan;
 
 use crate::foreign::{In, Out};
 use crate::geometry::Geometry;
-use crate::keys::{AnyRoute, ByKind, CompactRouteKey, GroupKey};
-use crate::plan::{AnyPlan, Direction, Plan, direction, made, wrong_plan};
+use crate::keys::{CompactRouteKey, GroupKey};
+use crate::plan::{Plan, made, way};
 use crate::status::{Failure, Outcome, Status, answer, bad_value};
 
 /// How much a plan of rows has room for.
@@ -107,11 +106,7 @@ pub extern "C" fn pagelift_row_plan_new(
 ) -> Status {
     made(geometry, plan, |geometry| {
         let capacity = RowCapacity::read(capacity)?;
-        Ok(match self::direction(direction)? {
-            Direction::HostToDevice => AnyPlan::RowsDown(RowPlan::new(geometry, capacity)?),
-            Direction::DeviceToHost => AnyPlan::Mirror(RowPlan::new(geometry, capacity)?),
-            Direction::DeviceToDevice => AnyPlan::RowsAcross(RowPlan::new(geometry, capacity)?),
-        })
+        Ok(AnyPlan::rows(geometry, way(direction)?, capacity)?)
     })
 }
 
@@ -125,9 +120,7 @@ pub extern "C" fn pagelift_mirror_plan_new(
     capacity: In<RowCapacity>,
     plan: Out<Plan>,
 ) -> Status {
-    made(geometry, plan, |geometry| {
-        Ok(AnyPlan::Mirror(RowPlan::new(geometry, RowCapacity::read(capacity)?)?))
-    })
+    made(geometry, plan, |geometry| Ok(AnyPlan::rows(geometry, Way::Up, RowCapacity::read(capacity)?)?))
 }
 
 /// Gathers rows by an index list into a compact buffer: entry `i` of `list->slots` names row `r % rows` of block `r /
@@ -144,26 +137,8 @@ pub extern "C" fn pagelift_row_plan_gather_rows(
 ) -> Status {
     answer(|| {
         let list = RowBinding::read(list, "list")?;
-        plan.handle().change(|own| {
-            let route = own.keys.compact(route)?;
-            match &mut own.plan {
-                AnyPlan::RowsDown(plan) => gather(plan, route, list),
-                AnyPlan::Mirror(plan) => gather(plan, route, list),
-                AnyPlan::RowsAcross(plan) => gather(plan, route, list),
-                _ => Err(wrong_plan("rows are gathered by a plan of rows")),
-            }
-        })
+        plan.handle().change(|own| Ok(own.plan.gather_rows(own.keys.compact(route)?, list)?))
     })
-}
-
-fn gather<D: RustDirection>(plan: &mut RowPlan<D>, route: &AnyRoute, list: plan::RowBinding) -> Outcome {
-    if let Some(key) = route.downcast_ref::<geometry::CompactRouteKey<D, Paged>>() {
-        Ok(plan.gather_rows(*key, list)?)
-    } else if let Some(key) = route.downcast_ref::<geometry::CompactRouteKey<D, Ring>>() {
-        Ok(plan.gather_rows(*key, list)?)
-    } else {
-        Err(wrong_plan("the route is of another direction than the plan takes"))
-    }
 }
 
 /// Forgets all bindings of a plan of rows, and keeps the page map.
@@ -171,37 +146,7 @@ fn gather<D: RustDirection>(plan: &mut RowPlan<D>, route: &AnyRoute, list: plan:
 /// Errors: PAGELIFT_WRONG_PLAN, those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_row_plan_clear_bindings(plan: Plan) -> Status {
-    answer(|| {
-        plan.handle().change(|own| {
-            match &mut own.plan {
-                AnyPlan::RowsDown(plan) => plan.clear_bindings(),
-                AnyPlan::Mirror(plan) => plan.clear_bindings(),
-                AnyPlan::RowsAcross(plan) => plan.clear_bindings(),
-                _ => return Err(wrong_plan("bindings are those of a plan of rows")),
-            }
-            Ok(())
-        })
-    })
-}
-
-/// The same for a group with rows.
-macro_rules! with_rows {
-    ($group:expr, $own:ident => $body:expr) => {
-        match $group {
-            ByKind::Paged($own) => $body,
-            ByKind::Ring($own) => $body,
-            ByKind::State(_) => {
-                Err(wrong_plan("a state has no rows: it is checkpointed whole, by a write-back plan"))
-            }
-        }
-    };
-}
-
-fn mirror<T>(plan: &mut AnyPlan, call: impl FnOnce(&mut plan::MirrorPlan) -> Outcome<T>) -> Outcome<T> {
-    match plan {
-        AnyPlan::Mirror(plan) => call(plan),
-        _ => Err(wrong_plan("rows are mirrored by a mirror plan")),
-    }
+    answer(|| plan.handle().change(|own| Ok(own.plan.clear_bindings()?)))
 }
 
 /// Mirrors the rows of a paged or ring group that a step wrote, as `binding` will say on the device.
@@ -213,10 +158,7 @@ fn mirror<T>(plan: &mut AnyPlan, call: impl FnOnce(&mut plan::MirrorPlan) -> Out
 pub extern "C" fn pagelift_mirror_plan_bind(plan: Plan, group: GroupKey, binding: In<RowBinding>) -> Status {
     answer(|| {
         let binding = RowBinding::read(binding, "binding")?;
-        plan.handle().change(|own| {
-            let group = *own.keys.group(group)?;
-            mirror(&mut own.plan, |plan| with_rows!(group, group => Ok(plan.bind(group, binding)?)))
-        })
+        plan.handle().change(|own| Ok(own.plan.bind(*own.keys.group(group)?, binding)?))
     })
 }
 
@@ -228,16 +170,7 @@ pub extern "C" fn pagelift_mirror_plan_bind(plan: Plan, group: GroupKey, binding
 /// PAGELIFT_WRONG_PLAN; those of handles and keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_page_map_map(plan: Plan, group: GroupKey, page: u32, block: u32) -> Status {
-    answer(|| {
-        let (page, block) = (PageId::new(page), HostBlockId::new(block));
-        plan.handle().change(|own| {
-            let group = *own.keys.group(group)?;
-            mirror(
-                &mut own.plan,
-                |plan| with_rows!(group, group => Ok(plan.page_map_mut().map(group, page, block)?)),
-            )
-        })
-    })
+    answer(|| plan.handle().change(|own| Ok(own.plan.map(*own.keys.group(group)?, page, block)?)))
 }
 
 /// Maps the rows of a page from `page_row` on to those of a block from `block_row` on, where pages and blocks differ in
@@ -254,15 +187,8 @@ pub extern "C" fn pagelift_page_map_map_rows(
     block_row: u32,
 ) -> Status {
     answer(|| {
-        let from = (PageId::new(page), Rows::new(page_row));
-        let to = (HostBlockId::new(block), Rows::new(block_row));
-        plan.handle().change(|own| {
-            let group = *own.keys.group(group)?;
-            mirror(
-                &mut own.plan,
-                |plan| with_rows!(group, group => Ok(plan.page_map_mut().map_rows(group, from, to)?)),
-            )
-        })
+        let (from, to) = ((page, page_row), (block, block_row));
+        plan.handle().change(|own| Ok(own.plan.map_rows(*own.keys.group(group)?, from, to)?))
     })
 }
 
@@ -271,20 +197,7 @@ pub extern "C" fn pagelift_page_map_map_rows(
 /// Errors: PAGELIFT_PLAN where the page is out of range; PAGELIFT_CAPACITY; PAGELIFT_WRONG_PLAN; those of handles and keys.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_page_map_unmap(plan: Plan, group: GroupKey, page: u32) -> Status {
-    answer(|| {
-        plan.handle().change(|own| {
-            let group = *own.keys.group(group)?;
-            mirror(&mut own.plan, |plan| with_rows!(group, group => Ok(unmap(plan, group, page)?)))
-        })
-    })
-}
-
-fn unmap<K: HasRows>(
-    plan: &mut plan::MirrorPlan,
-    group: geometry::GroupKey<K>,
-    page: u32,
-) -> Result<(), PlanError> {
-    plan.page_map_mut().unmap(group, PageId::new(page))
+    answer(|| plan.handle().change(|own| Ok(own.plan.unmap(*own.keys.group(group)?, page)?)))
 }
 
 /// Tells the host block that mirrors the first rows of `page` of `group`: PAGELIFT_NONE where none does.
@@ -299,15 +212,10 @@ pub extern "C" fn pagelift_page_map_block_of(
 ) -> Status {
     answer(|| {
         let block = block.ready("block")?;
-        let page = PageId::new(page);
-        block.put(plan.handle().change(|own| {
-            let group = *own.keys.group(group)?;
-            mirror(&mut own.plan, |plan| {
-                with_rows!(group, group => {
-                    Ok(plan.page_map().block_of(group, page).map_or(PAGELIFT_NONE, HostBlockId::get))
-                })
-            })
-        })?);
+        block
+            .put(plan.handle().look(|own| {
+                Ok(own.plan.block_of(*own.keys.group(group)?, page)?.unwrap_or(PAGELIFT_NONE))
+            })?);
         Ok(())
     })
 }
@@ -319,8 +227,7 @@ pub extern "C" fn pagelift_page_map_block_of(
 pub extern "C" fn pagelift_page_map_pending(plan: Plan, changes: Out<usize>) -> Status {
     answer(|| {
         let changes = changes.ready("changes")?;
-        let pending = |plan: &mut plan::MirrorPlan| Ok(plan.page_map().pending().len());
-        changes.put(plan.handle().change(|own| mirror(&mut own.plan, pending))?);
+        changes.put(plan.handle().look(|own| Ok(own.plan.page_map()?.pending().len()))?);
         Ok(())
     })
 }

@@ -4,28 +4,26 @@ use std::ffi::{c_char, c_void};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use pagelift::Error;
-use pagelift::backends::Backend as Runs;
-use pagelift::launcher;
 use pagelift::lifecycle::{
     Event, GroupFrames as RustFrames, Lane as RustLane, Order, Rank, Ranks, StepOptions, StepPlans,
 };
 use pagelift::memory::Registry as RustRegistry;
-use pagelift::plan::MirrorPlan;
 use pagelift::quantity::Bytes;
 use pagelift::runner;
+use pagelift_bindings::Result;
+use pagelift_bindings::runner::{Steps, bind, frames};
 
-use crate::backend::{Backend, Engine};
-use crate::foreign::{self, In, Out, Replay, Streams, Text, TextOut};
+use crate::backend::Backend;
+use crate::foreign::{C, In, Out, Replay, Text, TextOut};
 use crate::geometry::Geometry;
 use crate::handle::{Handle, keep, object};
 use crate::held::Held;
-use crate::import::{blocks, pages, tail_rows};
-use crate::keys::{ByKind, GroupKey, Keys};
-use crate::launcher::{Counters, of_backend};
+use crate::import::tail_rows;
+use crate::keys::{GroupKey, Keys};
+use crate::launcher::Counters;
 use crate::lifecycle::{parsed, told};
 use crate::memory::Registry;
-use crate::plan::{PlanCapacity, wrong_plan};
+use crate::plan::PlanCapacity;
 use crate::rows::{RowBinding, RowCapacity};
 use crate::status::{Failure, Outcome, Status, answer, bad_value};
 
@@ -47,106 +45,9 @@ impl Runner {
     }
 }
 
-/// A runner of some backend.
-trait Steps: Send + Sync {
-    fn hear(&mut self, order: Order) -> Result<(), Error>;
-    fn stage(&mut self, memory: &RustRegistry, lift_bytes: Bytes) -> Result<runner::Staged, Error>;
-    fn before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn record_before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn record_after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn replay(&mut self, memory: &mut RustRegistry, replay: &mut dyn FnMut() -> Outcome) -> Outcome;
-    fn poll(&mut self, said: &mut Vec<Event<'static>>);
-    fn wait(&self) -> Result<(), Error>;
-    fn is_idle(&self) -> bool;
-    fn is_lost(&self) -> bool;
-    fn mirror_plan(&mut self) -> &mut MirrorPlan;
-    fn counters(&self, lane: RustLane) -> launcher::Counters;
-    /// Whether the backend has such a stream.
-    fn set_stream(&mut self, handle: Option<Out<c_void>>) -> Result<bool, Error>;
-}
-
-/// A runner, and its backend.
-struct OnBackend<B: Runs> {
-    runner: runner::Runner<B>,
-    backend: B,
-}
-
-impl<B> Steps for OnBackend<B>
-where
-    B: Streams + Send + Sync,
-    B::Stream: Send + Sync,
-{
-    fn hear(&mut self, order: Order) -> Result<(), Error> {
-        self.runner.hear(order)
-    }
-
-    fn stage(&mut self, memory: &RustRegistry, lift_bytes: Bytes) -> Result<runner::Staged, Error> {
-        self.runner.stage(memory, lift_bytes)
-    }
-
-    fn before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        self.runner.before_forward(memory)
-    }
-
-    fn after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        self.runner.after_forward(memory)
-    }
-
-    fn record_before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        foreign::record_before_forward(&mut self.runner, memory)
-    }
-
-    fn record_after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        foreign::record_after_forward(&mut self.runner, memory)
-    }
-
-    fn replay(&mut self, memory: &mut RustRegistry, replay: &mut dyn FnMut() -> Outcome) -> Outcome {
-        self.runner.replay(memory, || replay().map_err(Unplayed)).map_err(|error| error.0)
-    }
-
-    fn poll(&mut self, said: &mut Vec<Event<'static>>) {
-        self.runner.poll(|event| said.push(event));
-    }
-
-    fn wait(&self) -> Result<(), Error> {
-        self.runner.wait()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.runner.is_idle()
-    }
-
-    fn is_lost(&self) -> bool {
-        self.runner.is_lost()
-    }
-
-    fn mirror_plan(&mut self) -> &mut MirrorPlan {
-        self.runner.mirror_plan()
-    }
-
-    fn counters(&self, lane: RustLane) -> launcher::Counters {
-        self.runner.counters(lane)
-    }
-
-    fn set_stream(&mut self, handle: Option<Out<c_void>>) -> Result<bool, Error> {
-        let Some(stream) = foreign::stream_or_own(&self.backend, handle)? else { return Ok(false) };
-        self.runner.set_stream(&stream).map(|()| true)
-    }
-}
-
-/// Why a graph was not replayed.
-struct Unplayed(Failure);
-
-impl From<Error> for Unplayed {
-    fn from(error: Error) -> Self {
-        Self(error.into())
-    }
-}
-
 /// What a handle of a runner stands for.
 struct Running {
-    steps: Held<dyn Steps>,
+    steps: Held<dyn Steps<C>>,
     keys: Arc<Keys>,
     /// Events that nobody has read yet.
     said: Vec<Event<'static>>,
@@ -184,21 +85,9 @@ impl GroupFrames {
         if reserved != 0 {
             return Err(bad_value("frames->reserved", reserved, "0"));
         }
-        let blocks = blocks(self.blocks, self.blocks_count, "frames->blocks")?;
-        let pages = pages(self.pages, self.pages_count, "frames->pages")?;
-        Ok(match (*keys.group(group)?, each) {
-            (ByKind::Paged(group), 0) => RustFrames::Paged { group, blocks, pages },
-            (ByKind::Paged(group), each) => RustFrames::Whole { group, blocks, pages, each },
-            (ByKind::Ring(group), 0) => RustFrames::Ring { group, blocks, pages },
-            (ByKind::State(group), 0) => RustFrames::State { group, blocks, pages },
-            (ByKind::Ring(_) | ByKind::State(_), _) => {
-                return Err(bad_value(
-                    "frames->each",
-                    each,
-                    "0 but for paged groups that are whole on the device",
-                ));
-            }
-        })
+        let blocks = self.blocks.list(self.blocks_count, "frames->blocks")?;
+        let pages = self.pages.list(self.pages_count, "frames->pages")?;
+        Ok(frames(*keys.group(group)?, blocks, pages, (each != 0).then_some(each))?)
     }
 }
 
@@ -230,20 +119,6 @@ pub struct RunnerOptions {
     pub write_back_workers: u32,
     /// Those of mirrors.
     pub mirror_workers: u32,
-}
-
-fn bind_on<B>(
-    backend: &B,
-    memory: &RustRegistry,
-    plans: StepPlans,
-    options: runner::RunnerOptions,
-) -> Outcome<Box<dyn Steps>>
-where
-    B: Streams + Clone + Send + Sync + 'static,
-    B::Stream: Send + Sync,
-{
-    let runner = runner::Runner::bind(backend.clone(), memory, plans, options)?;
-    Ok(Box::new(OnBackend { runner, backend: backend.clone() }))
 }
 
 /// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the
@@ -293,10 +168,7 @@ pub extern "C" fn pagelift_runner_bind(
         let memory = registry.handle().look(|own| Ok(Arc::clone(&own.shared)))?;
         let steps = {
             let registry = memory.read()?;
-            backend.handle().look(|engine| match engine {
-                Engine::Cpu(cpu) => bind_on(cpu, &registry, plans, options),
-                Engine::Cuda(gpu) => bind_on(gpu, &registry, plans, options),
-            })?
+            backend.handle().look(|engine| Ok(bind(engine, &registry, plans, options)?))?
         };
         let own = Running { steps: Held::new(steps, memory), keys, said: Vec::new() };
         out.put(Runner { value: keep(own)? });
@@ -318,12 +190,7 @@ pub extern "C" fn pagelift_runner_bind_rows(
         let binding = RowBinding::read(binding, "binding")?;
         runner.handle().change(|own| {
             let group = *own.keys.group(group)?;
-            let plan = own.steps.value_mut().mirror_plan();
-            match group {
-                ByKind::Paged(group) => Ok(plan.bind(group, binding)?),
-                ByKind::Ring(group) => Ok(plan.bind(group, binding)?),
-                ByKind::State(_) => Err(wrong_plan("a state has no rows: it is checkpointed whole")),
-            }
+            Ok(own.steps.value_mut().bind_rows(group, binding)?)
         })
     })
 }
@@ -395,10 +262,7 @@ pub extern "C" fn pagelift_runner_after_forward(runner: Runner) -> Status {
     launch(runner, |steps, memory| steps.after_forward(memory))
 }
 
-fn launch(
-    runner: Runner,
-    launch: impl FnOnce(&mut dyn Steps, &mut RustRegistry) -> Result<(), Error>,
-) -> Status {
+fn launch(runner: Runner, launch: impl FnOnce(&mut dyn Steps<C>, &mut RustRegistry) -> Result) -> Status {
     answer(|| runner.handle().change(|own| own.steps.launch(|steps, memory| Ok(launch(steps, memory)?))))
 }
 
@@ -504,7 +368,7 @@ pub extern "C" fn pagelift_runner_is_lost(runner: Runner, is_lost: Out<bool>) ->
 /// Errors: as `pagelift_launcher_set_stream`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_set_stream(runner: Runner, stream: Out<c_void>) -> Status {
-    answer(|| of_backend(runner.handle().change(|own| Ok(own.steps.value_mut().set_stream(Some(stream))?))?))
+    answer(|| runner.handle().change(|own| Ok(own.steps.value_mut().set_stream(Some(stream))?)))
 }
 
 /// A kind of a runner's work.

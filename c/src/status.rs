@@ -4,11 +4,11 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::c_char;
-use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use pagelift::Error;
 use pagelift::error as rust;
+use pagelift_bindings::error::{Trouble, variant};
+use pagelift_bindings::{Error, Mismatch};
 
 use crate::foreign::{Out, TextOut};
 
@@ -110,27 +110,38 @@ pub fn bad_value(what: &str, found: impl std::fmt::Display, expected: &str) -> F
     Failure::new(Status::BadValue, format!("`{what}` is {found}; expected {expected}"))
 }
 
-/// The name of an error's variant.
-fn kind(error: &dyn Debug) -> String {
-    let words = format!("{error:?}");
-    words.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
-}
-
 impl<E: Into<Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        let error = error.into();
+        let error = match error.into() {
+            Error::Library(error) => error,
+            Error::Mismatch(mismatch) => return Self::new(of_mismatch(mismatch), mismatch.to_string()),
+        };
+        use pagelift::Error as Domain;
         let (status, kind) = match &error {
-            Error::Layout(inner) => (Status::Layout, kind(inner)),
-            Error::Span(inner) => (Status::Span, kind(inner)),
-            Error::Geometry(inner) => (Status::Geometry, kind(inner)),
-            Error::Plan(inner) => (of_plan(inner), kind(inner)),
-            Error::Lifecycle(inner) => (Status::Lifecycle, kind(inner)),
-            Error::Memory(inner) => (of_memory(inner), kind(inner)),
-            Error::Launch(inner) => (of_launch(inner), kind(inner)),
-            Error::Backend(inner) => (of_backend(inner), kind(inner)),
-            other => (Status::Internal, kind(other)),
+            Domain::Layout(inner) => (Status::Layout, variant(inner)),
+            Domain::Span(inner) => (Status::Span, variant(inner)),
+            Domain::Geometry(inner) => (Status::Geometry, variant(inner)),
+            Domain::Plan(inner) => (of_plan(inner), variant(inner)),
+            Domain::Lifecycle(inner) => (Status::Lifecycle, variant(inner)),
+            Domain::Memory(inner) => (of_memory(inner), variant(inner)),
+            Domain::Launch(inner) => (of_launch(inner), variant(inner)),
+            Domain::Backend(inner) => (of_backend(inner), variant(inner)),
+            other => (Status::Internal, variant(other)),
         };
         Self { status, kind: Cow::Owned(kind), text: Cow::Owned(error.to_string()) }
+    }
+}
+
+fn of_mismatch(mismatch: Mismatch) -> Status {
+    match mismatch {
+        Mismatch::Plan { .. }
+        | Mismatch::Way { .. }
+        | Mismatch::Group { .. }
+        | Mismatch::Sides { .. }
+        | Mismatch::Layout { .. }
+        | Mismatch::Launcher { .. } => Status::WrongPlan,
+        Mismatch::Lift { .. } | Mismatch::Each { .. } => Status::BadValue,
+        Mismatch::NoStreams => Status::Backend,
     }
 }
 
@@ -158,15 +169,12 @@ fn of_launch(error: &rust::LaunchError) -> Status {
 }
 
 fn of_backend(error: &rust::BackendError) -> Status {
-    use rust::BackendError as Why;
-    match error {
-        Why::NoDriver { .. } => Status::NoDriver,
-        Why::Capturing { .. } | Why::NotCapturing | Why::WaitsForCapture | Why::CapturingAnother => {
-            Status::Capture
-        }
-        Why::Driver { .. } => Status::Driver,
-        Why::ContextLost { .. } | Why::ContextGone => Status::ContextLost,
-        _ => Status::Backend,
+    match Trouble::of(error) {
+        Trouble::NoDriver => Status::NoDriver,
+        Trouble::Capture => Status::Capture,
+        Trouble::Driver => Status::Driver,
+        Trouble::ContextLost => Status::ContextLost,
+        Trouble::Other => Status::Backend,
     }
 }
 

@@ -6,15 +6,16 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Cpu, Cuda, HostPool, HostPoolSpec, Launchable};
-use pagelift::error::MemoryError;
+use pagelift::backends::{Backend, Buffer, Cuda, CudaStream, HostPool, HostPoolSpec, Launchable};
+use pagelift::error::{BackendError, MemoryError};
 use pagelift::geometry::Memory;
 use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
 use pagelift::runner::Runner;
+use pagelift_bindings::{Boundary, Engine, on_engine};
 
 use super::Out;
-use crate::backend::{Engine, on};
+use crate::status::Failure;
 
 /// Takes memory in, where it lies, for `pagelift_registry_adopt`.
 pub fn adopt(engine: &Engine, place: Memory, start: Out<c_void>, bytes: usize) -> Result<Buffer, Error> {
@@ -37,57 +38,41 @@ pub fn adopt(engine: &Engine, place: Memory, start: Out<c_void>, bytes: usize) -
 /// Registers memory as a host pool, chunk by chunk, for `pagelift_registry_adopt_pool`.
 pub fn adopt_pool(engine: &Engine, spec: &HostPoolSpec, start: Out<c_void>) -> Result<HostPool, Error> {
     // SAFETY: (1, 2, 3) are asked for by 1 and 2 of `pagelift_registry_adopt_pool`.
-    unsafe { on!(engine, backend => HostPool::register(backend, spec, start.raw().cast(), |_| ())) }
+    unsafe { on_engine!(engine, backend => HostPool::register(backend, spec, start.raw().cast(), |_| ())) }
 }
 
-/// Backends whose streams C may name.
-pub trait Streams: Backend {
-    /// The stream of that handle; `None` where the backend has no streams.
-    fn stream_of(&self, handle: Out<c_void>) -> Result<Option<Self::Stream>, Error>;
-}
+/// C, as what launchers and runners are called from.
+pub enum C {}
 
-impl Streams for Arc<Cpu> {
-    fn stream_of(&self, _handle: Out<c_void>) -> Result<Option<()>, Error> {
-        Ok(None)
+impl Boundary for C {
+    type Stream = Out<c_void>;
+    type Failure = Failure;
+
+    fn failure(error: pagelift_bindings::Error) -> Failure {
+        error.into()
     }
-}
 
-impl Streams for Arc<Cuda> {
-    fn stream_of(&self, handle: Out<c_void>) -> Result<Option<Self::Stream>, Error> {
+    fn stream(gpu: &Arc<Cuda>, stream: Out<c_void>) -> Result<CudaStream, BackendError> {
         // SAFETY: (1, 2) are asked for by 1 and 2 of `pagelift_launcher_set_stream`.
-        Ok(Some(unsafe { self.adopt_stream(handle.raw().addr() as u64) }?))
+        unsafe { gpu.adopt_stream(stream.raw().addr() as u64) }
     }
-}
 
-/// The stream of a handle, or the backend's own; `None` where the backend has no streams.
-pub fn stream_or_own<B: Streams>(
-    backend: &B,
-    handle: Option<Out<c_void>>,
-) -> Result<Option<B::Stream>, Error> {
-    match handle {
-        Some(handle) => backend.stream_of(handle),
-        None => Ok(Some(backend.stream())),
+    fn record<B: Backend, P: Launchable>(
+        launcher: &mut Launcher<B, P>,
+        memory: &mut Registry,
+    ) -> Result<(), Error> {
+        // SAFETY: (1) the launcher lives until it is freed, which 1 of `pagelift_launcher_record` asks to do after the last replay;
+        // while it lives its registry cannot be freed, nor anything be released there. (2, 3) are asked for by 2 and 3 there.
+        unsafe { launcher.record(memory) }
     }
-}
 
-/// Records a launch into the graph that the launcher's stream is being captured into, for `pagelift_launcher_record`.
-pub fn record<B: Backend, P: Launchable>(
-    launcher: &mut Launcher<B, P>,
-    memory: &mut Registry,
-) -> Result<(), Error> {
-    // SAFETY: (1) the launcher lives until it is freed, which 1 of `pagelift_launcher_record` asks to do after the last replay; while it
-    // lives its registry cannot be freed, nor anything be released there. (2, 3) are asked for by 2 and 3 there.
-    unsafe { launcher.record(memory) }
-}
+    fn record_before_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+        // SAFETY: as for `record`.
+        unsafe { runner.record_before_forward(memory) }
+    }
 
-/// Records what a runner launches before a forward, for `pagelift_runner_record_before_forward`.
-pub fn record_before_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
-    // SAFETY: as for `record`.
-    unsafe { runner.record_before_forward(memory) }
-}
-
-/// Records what a runner launches after a forward, for `pagelift_runner_record_after_forward`.
-pub fn record_after_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
-    // SAFETY: as for `record`.
-    unsafe { runner.record_after_forward(memory) }
+    fn record_after_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+        // SAFETY: as for `record`.
+        unsafe { runner.record_after_forward(memory) }
+    }
 }

@@ -6,7 +6,5 @@
 mod engine;
 mod pointer;
 
-pub use engine::{
-    Streams, adopt, adopt_pool, record, record_after_forward, record_before_forward, stream_or_own,
-};
+pub use engine::{C, adopt, adopt_pool};
 pub use pointer::{In, Out, Plain, Ready, Replay, Text, TextOut, Versioned};
