@@ -29,9 +29,6 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
     cargo
         .env("CARGO_TARGET_DIR", workspace.target().join("asan"))
         .env("CARGO_ENCODED_RUSTFLAGS", "-Zsanitizer=address")
-        // Without any optimization the laws take ten times as long; assertions stay as they are.
-        .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
-        .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
         // Memory that cannot be had is an error to be returned, here as elsewhere.
         .env("ASAN_OPTIONS", "allocator_may_return_null=1")
         // The flag is an unstable one, and the compiler is a released one.
