@@ -3,43 +3,17 @@
 use std::sync::Arc;
 
 use pagelift::backends::{self, Backend as _, Reach};
+use pagelift_bindings::{Engine, on_engine};
 use pyo3::prelude::*;
 
 use crate::calibration::Calibration;
 use crate::error::OrRaise;
 
-/// An opened backend.
-#[derive(Clone)]
-pub enum Engine {
-    /// The CPU.
-    Cpu(Arc<backends::Cpu>),
-    /// A GPU.
-    Cuda(Arc<backends::Cuda>),
-}
-
-/// The same for whichever backend it is.
-macro_rules! on {
-    ($engine:expr, $backend:ident => $body:expr) => {
-        match $engine {
-            $crate::backend::Engine::Cpu($backend) => $body,
-            $crate::backend::Engine::Cuda($backend) => $body,
-        }
-    };
-}
-pub(crate) use on;
-
-impl Engine {
-    /// `cpu` or `cuda`.
-    pub fn name(&self) -> &'static str {
-        on!(self, backend => backend.name())
-    }
-
-    /// The GPU that its kernels run on.
-    pub fn gpu(&self) -> Option<u32> {
-        match on!(self, backend => backend.reach()) {
-            Reach::Gpu(ordinal) => Some(ordinal),
-            Reach::Process | Reach::Mapped => None,
-        }
+/// The GPU that a backend's kernels run on.
+pub fn gpu_of(engine: &Engine) -> Option<u32> {
+    match on_engine!(engine, backend => backend.reach()) {
+        Reach::Gpu(ordinal) => Some(ordinal),
+        Reach::Process | Reach::Mapped => None,
     }
 }
 
@@ -56,7 +30,7 @@ impl Backend {
     }
 
     fn __repr__(&self) -> String {
-        on!(&self.0, backend => format!("{backend:?}"))
+        on_engine!(&self.0, backend => format!("{backend:?}"))
     }
 }
 

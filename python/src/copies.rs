@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use pagelift::Error;
-use pagelift::backends::{self, CopyCalls, CudaStream, Transfer};
+use pagelift::backends::{self, Backend as _, CopyCalls, CudaStream, Transfer};
 use pagelift::memory::Registry as RustRegistry;
 use pagelift::plan::{Direction, PagePlan as RustPages};
+use pagelift_bindings::plan::AnyPlan;
+use pagelift_bindings::{Boundary as _, Result};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::backend::Cuda;
 use crate::error::OrRaise;
-use crate::foreign;
+use crate::foreign::{self, Interpreter};
 use crate::held::Held;
 use crate::locks::lock;
 use crate::memory::Registry;
-use crate::plan::{AnyPlan, Plan};
+use crate::plan::Plan;
 use crate::stream::handle_of;
 use crate::words::Word;
 
@@ -176,34 +177,24 @@ impl<'p> Pages<'p> {
         })
     }
 
-    fn copy(
-        &self,
-        open: &Open,
-        memory: &mut RustRegistry,
-        calls: CopyCalls,
-    ) -> Result<backends::CudaEvent, Error> {
+    fn copy(&self, open: &Open, memory: &mut RustRegistry, calls: CopyCalls) -> Result<backends::CudaEvent> {
         let mut engine = open.gpu.copy_engine_on(&open.stream);
-        on_pages!(self, plan => engine.copy(memory, *plan, calls))
+        Ok(on_pages!(self, plan => engine.copy(memory, *plan, calls))?)
     }
 
-    fn record(&self, open: &Open, memory: &mut RustRegistry) -> Result<(), Error> {
-        fn each<D: Direction>(
-            open: &Open,
-            memory: &mut RustRegistry,
-            plan: &RustPages<D>,
-        ) -> Result<(), Error> {
-            foreign::record_copies(&mut open.gpu.copy_engine_on(&open.stream), memory, plan)
+    fn record(&self, open: &Open, memory: &mut RustRegistry) -> Result {
+        fn each<D: Direction>(open: &Open, memory: &mut RustRegistry, plan: &RustPages<D>) -> Result {
+            Ok(foreign::record_copies(&mut open.gpu.copy_engine_on(&open.stream), memory, plan)?)
         }
         on_pages!(self, plan => each(open, memory, plan))
     }
 
-    fn chosen(&self, open: &Open) -> Result<Transfer, Error> {
+    fn chosen(&self, open: &Open) -> Result<Transfer> {
         Ok(on_pages!(self, plan => Transfer::Auto.chosen(&open.gpu, &open.stream, plan))?)
     }
 }
 
 /// The stream of a handle, or the backend's own.
 fn on_gpu(gpu: &Arc<backends::Cuda>, handle: Option<u64>) -> PyResult<CudaStream> {
-    let stream = foreign::stream_or_own(gpu, handle).or_raise()?;
-    stream.ok_or_else(crate::stream::no_streams)
+    handle.map_or_else(|| Ok(gpu.stream()), |handle| Interpreter::stream(gpu, handle)).or_raise()
 }

@@ -3,12 +3,14 @@
 //! The tree follows the domains of [`pagelift::Error`]; errors that engines tell apart have classes of their own, with
 //! fields. Every instance has `kind`, the name of the Rust variant.
 
-use std::fmt::{Debug, Display};
+use std::fmt::Display;
 
-use pagelift::Error;
 use pagelift::error as rust;
+use pagelift_bindings::error::Trouble;
+pub use pagelift_bindings::error::variant as kind;
+use pagelift_bindings::{Error, Mismatch};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::ticket::Ticket;
@@ -124,27 +126,36 @@ impl<T, E: Into<Error>> OrRaise<T> for Result<T, E> {
 }
 
 /// The exception of an error.
-pub fn raised(error: Error) -> PyErr {
+pub fn raised(error: impl Into<Error>) -> PyErr {
+    use pagelift::Error as Domain;
     Python::attach(|py| {
+        let error = match error.into() {
+            Error::Library(error) => error,
+            Error::Mismatch(mismatch) => return mismatched(py, mismatch),
+        };
         let (exception, kind) = match &error {
-            Error::Layout(inner) => (LayoutError::new_err(error.to_string()), kind(inner)),
-            Error::Span(inner) => (SpanError::new_err(error.to_string()), kind(inner)),
-            Error::Geometry(inner) => (GeometryError::new_err(error.to_string()), kind(inner)),
-            Error::Plan(inner) => (plan(py, inner), kind(inner)),
-            Error::Lifecycle(inner) => (LifecycleError::new_err(error.to_string()), kind(inner)),
-            Error::Memory(inner) => (RegistryError::new_err(error.to_string()), kind(inner)),
-            Error::Launch(inner) => (launch(py, inner), kind(inner)),
-            Error::Backend(inner) => (backend(py, inner), kind(inner)),
+            Domain::Layout(inner) => (LayoutError::new_err(error.to_string()), kind(inner)),
+            Domain::Span(inner) => (SpanError::new_err(error.to_string()), kind(inner)),
+            Domain::Geometry(inner) => (GeometryError::new_err(error.to_string()), kind(inner)),
+            Domain::Plan(inner) => (plan(py, inner), kind(inner)),
+            Domain::Lifecycle(inner) => (LifecycleError::new_err(error.to_string()), kind(inner)),
+            Domain::Memory(inner) => (RegistryError::new_err(error.to_string()), kind(inner)),
+            Domain::Launch(inner) => (launch(py, inner), kind(inner)),
+            Domain::Backend(inner) => (backend(py, inner), kind(inner)),
             other => (PageliftError::new_err(other.to_string()), kind(other)),
         };
         with(py, exception, &[("kind", &kind)])
     })
 }
 
-/// The name of an error's variant.
-pub fn kind(error: &dyn Debug) -> String {
-    let words = format!("{error:?}");
-    words.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
+/// What Python's own types do not rule out.
+fn mismatched(py: Python<'_>, mismatch: Mismatch) -> PyErr {
+    let text = mismatch.to_string();
+    match mismatch {
+        Mismatch::Lift { .. } => PyValueError::new_err(text),
+        Mismatch::NoStreams => with(py, LaunchError::new_err(text), &[("kind", &kind(&mismatch))]),
+        _ => PyTypeError::new_err(text),
+    }
 }
 
 /// A field of an exception.
@@ -193,16 +204,19 @@ fn launch(py: Python<'_>, error: &rust::LaunchError) -> PyErr {
 }
 
 fn backend(py: Python<'_>, error: &rust::BackendError) -> PyErr {
-    use rust::BackendError as Why;
     let text = error.to_string();
+    let exception = match Trouble::of(error) {
+        Trouble::NoDriver => NoDriverError::new_err(text),
+        Trouble::Capture => CaptureError::new_err(text),
+        Trouble::Driver => DriverError::new_err(text),
+        Trouble::ContextLost => ContextLostError::new_err(text),
+        Trouble::Other => BackendError::new_err(text),
+    };
     match error {
-        Why::NoDriver { .. } => NoDriverError::new_err(text),
-        Why::Capturing { .. } | Why::NotCapturing | Why::WaitsForCapture => CaptureError::new_err(text),
-        Why::Driver { call, code, name, .. } => {
-            with(py, DriverError::new_err(text), &[("call", call), ("code", code), ("name", name)])
+        rust::BackendError::Driver { call, code, name, .. } => {
+            with(py, exception, &[("call", call), ("code", code), ("name", name)])
         }
-        Why::ContextLost { .. } | Why::ContextGone => ContextLostError::new_err(text),
-        _ => BackendError::new_err(text),
+        _ => exception,
     }
 }
 

@@ -9,21 +9,24 @@ use std::sync::Arc;
 
 use pagelift::Error;
 use pagelift::backends::{
-    Backend, Buffer, CopyCalls, CopyEngine, Cpu, Cuda, HostPool, HostPoolSpec, Launchable, SharedMemory,
+    Backend, Buffer, CopyCalls, CopyEngine, Cuda, CudaStream, HostPool, HostPoolSpec, Launchable,
+    SharedMemory,
 };
-use pagelift::error::MemoryError;
+use pagelift::error::{BackendError, MemoryError};
 use pagelift::geometry::Memory;
 use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
 use pagelift::plan::{Direction, PagePlan};
 use pagelift::runner::Runner;
+use pagelift_bindings::{Boundary, Engine, on_engine};
 #[cfg(feature = "nixl")]
 use pagelift_transport::{
     nixl::{Agent, NixlError},
     region::MemoryRange,
 };
+use pyo3::PyErr;
 
-use crate::backend::{Engine, on};
+use crate::error::raised;
 use crate::tensor::Tensor;
 
 /// Takes a tensor's memory in, where it lies. The registry keeps the tensor until the buffer is gone.
@@ -55,14 +58,14 @@ pub fn adopt(engine: &Engine, place: Memory, tensor: &Tensor) -> Result<Buffer, 
 pub fn register(engine: &Engine, spec: &HostPoolSpec, tensor: &Tensor) -> Result<HostPool, Error> {
     let start = host_address(tensor)?;
     // SAFETY: (1, 2, 3) as for `adopt`; that the tensor has all blocks was checked.
-    unsafe { on!(engine, backend => HostPool::register(backend, spec, start, |_| ())) }
+    unsafe { on_engine!(engine, backend => HostPool::register(backend, spec, start, |_| ())) }
 }
 
 /// Maps memory that several processes have as a host pool.
 pub fn share(engine: &Engine, spec: &HostPoolSpec, memory: &SharedMemory) -> Result<HostPool, Error> {
     // SAFETY: (1) the package asks its callers to leave what a launch of any process reads and writes alone until it is done; no
     // Rust reference is made of the bytes, for this package lends none. (2) It asks that the size stays, too.
-    unsafe { on!(engine, backend => HostPool::share(backend, spec, memory, |_| ())) }
+    unsafe { on_engine!(engine, backend => HostPool::share(backend, spec, memory, |_| ())) }
 }
 
 /// Where the host finds a tensor's first byte.
@@ -75,36 +78,44 @@ fn too_large(tensor: &Tensor) -> Error {
     MemoryError::OutOfMemory { bytes: tensor.bytes, place: "host" }.into()
 }
 
-/// Backends whose streams Python may name by a number.
-pub trait Streams: Backend {
-    /// The stream of that handle; `None` where the backend has no streams.
-    fn stream_of(&self, handle: u64) -> Result<Option<Self::Stream>, Error>;
-}
+/// Python, as what launchers and runners are called from.
+pub enum Interpreter {}
 
-impl Streams for Arc<Cpu> {
-    fn stream_of(&self, _handle: u64) -> Result<Option<()>, Error> {
-        Ok(None)
+impl Boundary for Interpreter {
+    /// A number, as CUDA has it.
+    type Stream = u64;
+    type Failure = PyErr;
+
+    fn failure(error: pagelift_bindings::Error) -> PyErr {
+        raised(error)
     }
-}
 
-impl Streams for Arc<Cuda> {
-    fn stream_of(&self, handle: u64) -> Result<Option<Self::Stream>, Error> {
+    fn stream(gpu: &Arc<Cuda>, handle: u64) -> Result<CudaStream, BackendError> {
         // SAFETY: (1) the package asks for a handle of this GPU's primary context, such as
         // `torch.cuda.current_stream().cuda_stream`, whose stream outlives the launchers and registries that use it; an object
         // that stands for one is kept, and PyTorch destroys none of its own. (2) The package asks for that too.
-        Ok(Some(unsafe { self.adopt_stream(handle) }?))
+        unsafe { gpu.adopt_stream(handle) }
     }
-}
 
-/// Records a launch into the graph that the launcher's stream is being captured into.
-pub fn record<B: Backend, P: Launchable>(
-    launcher: &mut Launcher<B, P>,
-    memory: &mut Registry,
-) -> Result<(), Error> {
-    // SAFETY: (1) a launcher that was recorded, its registry and all that is registered there are kept until its user closes
-    // it, which the package asks to do after the last replay, and for ever where nobody does. (2, 3) The package asks for
-    // replays in the order of the launcher's stream, and to leave alone what they touch.
-    unsafe { launcher.record(memory) }
+    fn record<B: Backend, P: Launchable>(
+        launcher: &mut Launcher<B, P>,
+        memory: &mut Registry,
+    ) -> Result<(), Error> {
+        // SAFETY: (1) a launcher that was recorded, its registry and all that is registered there are kept until its user closes
+        // it, which the package asks to do after the last replay, and for ever where nobody does. (2, 3) The package asks for
+        // replays in the order of the launcher's stream, and to leave alone what they touch.
+        unsafe { launcher.record(memory) }
+    }
+
+    fn record_before_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+        // SAFETY: as for `record`.
+        unsafe { runner.record_before_forward(memory) }
+    }
+
+    fn record_after_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
+        // SAFETY: as for `record`.
+        unsafe { runner.record_after_forward(memory) }
+    }
 }
 
 /// Records a plan's copies into the graph that the engine's stream is being captured into.
@@ -113,28 +124,8 @@ pub fn record_copies<D: Direction>(
     memory: &mut Registry,
     plan: &PagePlan<D>,
 ) -> Result<(), Error> {
-    // SAFETY: as for `record`.
+    // SAFETY: as for `record` of a launcher.
     unsafe { engine.record(memory, plan, CopyCalls::Each) }
-}
-
-/// The stream of a handle, or the backend's own; `None` where the backend has no streams.
-pub fn stream_or_own<B: Streams>(backend: &B, handle: Option<u64>) -> Result<Option<B::Stream>, Error> {
-    match handle {
-        Some(handle) => backend.stream_of(handle),
-        None => Ok(Some(backend.stream())),
-    }
-}
-
-/// Records what a runner launches before a forward.
-pub fn record_before_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
-    // SAFETY: as for `record`.
-    unsafe { runner.record_before_forward(memory) }
-}
-
-/// Records what a runner launches after a forward.
-pub fn record_after_forward<B: Backend>(runner: &mut Runner<B>, memory: &mut Registry) -> Result<(), Error> {
-    // SAFETY: as for `record`.
-    unsafe { runner.record_after_forward(memory) }
 }
 
 /// Lets peers of a transport read a range of registered memory, and its own reads write it. The agent keeps the registry, and the

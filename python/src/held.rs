@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use pagelift::Error;
-use pagelift::error::BackendError;
 use pagelift::memory::Registry as RustRegistry;
+use pagelift_bindings::Result;
+use pagelift_bindings::boundary::is_in_graph;
 use pyo3::prelude::*;
 
 use crate::error::{LaunchError, OrRaise};
@@ -61,7 +61,7 @@ impl<T: Send + Sync> Held<T> {
     pub fn launch(
         &self,
         py: Python<'_>,
-        launch: impl FnOnce(&mut T, &mut RustRegistry) -> Result<(), Error> + Send,
+        launch: impl FnOnce(&mut T, &mut RustRegistry) -> Result + Send,
     ) -> PyResult<()> {
         self.change(py, |value| {
             let mut memory = write(py, &self.memory.memory)?;
@@ -74,13 +74,11 @@ impl<T: Send + Sync> Held<T> {
     pub fn record(
         &self,
         py: Python<'_>,
-        record: impl FnOnce(&mut T, &mut RustRegistry) -> Result<(), Error> + Send,
+        record: impl FnOnce(&mut T, &mut RustRegistry) -> Result + Send,
     ) -> PyResult<()> {
         self.launch(py, |value, memory| {
             let recorded = record(value, memory);
-            // Whatever else went wrong: the graph may have it.
-            let none = matches!(recorded, Err(Error::Backend(BackendError::NotCapturing)));
-            if !none && !self.recorded.swap(true, Ordering::Relaxed) {
+            if is_in_graph(&recorded) && !self.recorded.swap(true, Ordering::Relaxed) {
                 self.memory.recorded.fetch_add(1, Ordering::Relaxed);
             }
             recorded

@@ -1,12 +1,12 @@
 //! Which blocks of a prompt arrive, and which page is written next.
 
-use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::{self, Arrival, Policy, Recurrence};
 use pagelift::quantity::Tokens;
+use pagelift_bindings::import::{OwnedGroup, OwnedImport};
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
-use crate::keys::{GroupKey, of_kind};
+use crate::keys::GroupKey;
 use crate::words::{Numbers, Word};
 
 /// Which tokens of a prompt are imported, and the first that the decoder computes.
@@ -177,72 +177,47 @@ impl Decision {
 #[pyclass(frozen, from_py_object, module = "pagelift")]
 #[derive(Clone)]
 pub struct ImportGroup {
-    group: GroupKey,
-    blocks: Vec<HostBlockId>,
-    pages: Vec<PageId>,
-    landed: bool,
+    name: String,
+    own: OwnedGroup,
 }
 
 #[pymethods]
 impl ImportGroup {
     #[new]
     fn new(group: GroupKey, blocks: Numbers, pages: Numbers) -> Self {
-        Self { group, blocks: blocks.blocks(), pages: pages.pages(), landed: false }
+        Self { own: OwnedGroup::new(group.key, blocks.0, pages.0), name: group.name }
     }
 
     /// A group whose blocks landed on the device this time, though it usually lands on the host: nothing is lifted.
     #[staticmethod]
     fn landed(group: GroupKey, pages: Numbers) -> Self {
-        Self { group, blocks: Vec::new(), pages: pages.pages(), landed: true }
+        Self { own: OwnedGroup::landed(group.key, pages.0), name: group.name }
     }
 
     fn __repr__(&self) -> String {
-        let (name, blocks, pages) = (&self.group.name, self.blocks.len(), self.pages.len());
-        format!("ImportGroup({name:?}, {blocks} blocks, {pages} pages)")
-    }
-}
-
-impl ImportGroup {
-    fn borrowed(&self) -> import::ImportGroup<'_> {
-        of_kind!(self.group.key, group => {
-            if self.landed {
-                import::ImportGroup::landed(group, &self.pages)
-            } else {
-                import::ImportGroup::new(group, &self.blocks, &self.pages)
-            }
-        })
+        let (blocks, pages) = self.own.lengths();
+        format!("ImportGroup({:?}, {blocks} blocks, {pages} pages)", self.name)
     }
 }
 
 /// One prompt's imported blocks, group by group: `span` says its tokens, `groups` its blocks.
 #[pyclass(frozen, module = "pagelift")]
-pub struct Import {
-    span: PromptSpan,
-    groups: Vec<ImportGroup>,
-}
+pub struct Import(pub OwnedImport);
 
 #[pymethods]
 impl Import {
     #[new]
     fn new(span: PromptSpan, groups: Vec<ImportGroup>) -> Self {
-        Self { span, groups }
+        Self(OwnedImport { span: span.0, groups: groups.into_iter().map(|group| group.own).collect() })
     }
 
     /// Its tokens.
     #[getter]
     fn span(&self) -> PromptSpan {
-        self.span.clone()
+        PromptSpan(self.0.span)
     }
 
     fn __repr__(&self) -> String {
-        format!("Import({}, {} groups)", self.span.0, self.groups.len())
-    }
-}
-
-impl Import {
-    /// Does something with the import as Rust has it.
-    pub fn with<T>(&self, work: impl FnOnce(&import::Import<'_>) -> T) -> T {
-        let groups: Vec<_> = self.groups.iter().map(ImportGroup::borrowed).collect();
-        work(&import::Import { span: self.span.0, groups: &groups })
+        format!("Import({}, {} groups)", self.0.span, self.0.groups.len())
     }
 }

@@ -2,58 +2,14 @@
 //!
 //! Rust has the kind, and the direction of a route, in the type. Python has one class for each, which keeps the Rust value.
 
-use std::any::Any;
-
-use pagelift::geometry::{
-    self, DigestKey as RustDigest, GroupKey as RustGroup, Memory, Paged, Ring, SideKey as RustSide, State,
-};
+use pagelift::geometry::{self, Memory};
 use pagelift::id;
+use pagelift_bindings::geometry::AnySideSpec;
+use pagelift_bindings::keys::{AnyCompactRoute, AnyDigest, AnyGroup, AnyRoute, AnySide};
 use pyo3::prelude::*;
 
 use crate::layout::AnyLayout;
 use crate::memory::Address;
-use crate::words::Way;
-
-/// Something of one of the three kinds of group.
-#[derive(Clone, Copy)]
-pub enum ByKind<P, R, S> {
-    /// Pages of rows.
-    Paged(P),
-    /// Rings.
-    Ring(R),
-    /// States.
-    State(S),
-}
-
-/// A group of any kind.
-pub type AnyGroup = ByKind<RustGroup<Paged>, RustGroup<Ring>, RustGroup<State>>;
-/// A side of any kind.
-pub type AnySide = ByKind<RustSide<Paged>, RustSide<Ring>, RustSide<State>>;
-/// A side of any kind that digests read.
-pub type AnyDigest = ByKind<RustDigest<Paged>, RustDigest<Ring>, RustDigest<State>>;
-
-/// The same for whichever kind it is.
-macro_rules! of_kind {
-    ($value:expr, $own:ident => $body:expr) => {
-        match $value {
-            $crate::keys::ByKind::Paged($own) => $body,
-            $crate::keys::ByKind::Ring($own) => $body,
-            $crate::keys::ByKind::State($own) => $body,
-        }
-    };
-}
-pub(crate) use of_kind;
-
-impl<P, R, S> ByKind<P, R, S> {
-    /// `paged`, `ring` or `state`.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Paged(_) => "paged",
-            Self::Ring(_) => "ring",
-            Self::State(_) => "state",
-        }
-    }
-}
 
 /// A pool of a `GeometryBuilder`: memory whose blocks share one numbering.
 #[pyclass(frozen, from_py_object, module = "pagelift")]
@@ -90,10 +46,9 @@ impl PoolId {
 #[pyclass(frozen, from_py_object, module = "pagelift")]
 #[derive(Clone)]
 pub struct SideSpec {
-    pub pool: PoolId,
-    bases: Vec<u64>,
-    block_stride: u64,
-    pub layout: AnyLayout,
+    pool: String,
+    /// As Rust has it.
+    pub own: AnySideSpec,
 }
 
 #[pymethods]
@@ -114,40 +69,34 @@ impl SideSpec {
     ) -> Self {
         let extents: Vec<u64> = extents.iter().map(Address::get).collect();
         // A sum that does not fit 64 bits is caught when the geometry is built.
-        let bases = geometry::SideSpec::packed(pool.id, &extents, &layer_offsets, block_stride, ()).bases;
-        Self { pool, bases, block_stride, layout }
+        let spec = geometry::SideSpec::packed(pool.id, &extents, &layer_offsets, block_stride, layout.into());
+        Self { pool: pool.name, own: AnySideSpec { spec, memory: pool.memory } }
     }
 
     /// Each layer, or each region of each layer, a tensor of its own: `layers` are their regions (or the addresses of their block
     /// 0), layers outermost. An engine that keeps K and V of each layer apart lists `[k0, v0, k1, v1, ...]`.
     #[staticmethod]
     fn layer_separate(pool: PoolId, layers: Vec<Address>, block_stride: u64, layout: AnyLayout) -> Self {
-        Self { pool, bases: layers.iter().map(Address::get).collect(), block_stride, layout }
+        let layers: Vec<u64> = layers.iter().map(Address::get).collect();
+        let spec = geometry::SideSpec::layer_separate(pool.id, &layers, block_stride, layout.into());
+        Self { pool: pool.name, own: AnySideSpec { spec, memory: pool.memory } }
     }
 
     /// The address of block 0 of each layer, region and extent, layers outermost.
     #[getter]
     fn bases(&self) -> Vec<u64> {
-        self.bases.clone()
+        self.own.spec.bases.clone()
     }
 
     /// Bytes from one block of a layer to the next.
     #[getter]
     fn block_stride(&self) -> u64 {
-        self.block_stride
+        self.own.spec.block_stride
     }
 
     fn __repr__(&self) -> String {
-        let Self { pool, bases, block_stride, .. } = self;
-        format!("SideSpec({:?}, {} bases, block_stride={block_stride})", pool.name, bases.len())
-    }
-}
-
-impl SideSpec {
-    /// With the layout that its group's kind has.
-    pub fn of<L>(self, layout: L) -> geometry::SideSpec<L> {
-        let Self { pool, bases, block_stride, .. } = self;
-        geometry::SideSpec { pool: pool.id, bases, block_stride, layout }
+        let geometry::SideSpec { bases, block_stride, .. } = &self.own.spec;
+        format!("SideSpec({:?}, {} bases, block_stride={block_stride})", self.pool, bases.len())
     }
 }
 
@@ -181,67 +130,53 @@ impl GroupKey {
 /// A side of one group, for routes and digests.
 #[pyclass(frozen, from_py_object, module = "pagelift")]
 #[derive(Clone)]
-pub struct SideKey {
-    pub key: AnySide,
-    pub memory: Memory,
-}
+pub struct SideKey(pub AnySide);
 
 #[pymethods]
 impl SideKey {
     /// `"host"` or `"device"`.
     #[getter]
     fn memory(&self) -> &'static str {
-        self.memory.name()
+        self.0.memory.name()
     }
 
     fn __repr__(&self) -> String {
-        format!("SideKey({}, {})", self.key.name(), self.memory.name())
+        format!("SideKey({}, {})", self.0.key.name(), self.0.memory.name())
     }
 }
-
-/// A key of some direction and kind.
-pub type Key = Box<dyn Any + Send + Sync>;
 
 /// A way between two sides of one group, for gathers. `direction` is `"host to device"`, `"device to host"` or
 /// `"device to device"`.
 #[pyclass(frozen, module = "pagelift")]
-pub struct RouteKey {
-    /// A Rust `RouteKey` of some direction and kind.
-    pub key: Key,
-    pub way: Way,
-}
+pub struct RouteKey(pub AnyRoute);
 
 #[pymethods]
 impl RouteKey {
     /// `"host to device"`, `"device to host"` or `"device to device"`.
     #[getter]
     fn direction(&self) -> &'static str {
-        self.way.name()
+        self.0.way().name()
     }
 
     fn __repr__(&self) -> String {
-        format!("RouteKey({})", self.way.name())
+        format!("RouteKey({})", self.0.way())
     }
 }
 
 /// A way into a compact buffer, for gathers of rows by index lists.
 #[pyclass(frozen, module = "pagelift")]
-pub struct CompactRouteKey {
-    /// A Rust `CompactRouteKey` of some direction and kind.
-    pub key: Key,
-    pub way: Way,
-}
+pub struct CompactRouteKey(pub AnyCompactRoute);
 
 #[pymethods]
 impl CompactRouteKey {
     /// `"host to device"`, `"device to host"` or `"device to device"`.
     #[getter]
     fn direction(&self) -> &'static str {
-        self.way.name()
+        self.0.way().name()
     }
 
     fn __repr__(&self) -> String {
-        format!("CompactRouteKey({})", self.way.name())
+        format!("CompactRouteKey({})", self.0.way())
     }
 }
 

@@ -2,143 +2,23 @@
 
 use std::num::NonZeroU32;
 
-use pagelift::Error;
-use pagelift::backends::{Backend as Runs, Launchable};
-use pagelift::id;
-use pagelift::launcher::{self, LauncherOptions, TicketState};
-use pagelift::memory::Registry as RustRegistry;
-use pagelift::plan::{
-    self, DeviceToDevice, DigestNumber as RustNumber, HostToDevice, PagePlan as RustPages,
-    RowPlan as RustRows,
-};
-use pyo3::exceptions::PyTypeError;
+use pagelift::launcher::{LauncherOptions, TicketState};
+use pagelift_bindings::launcher::{Launches, bind};
 use pyo3::prelude::*;
 
-use crate::backend::{Backend, Engine};
+use crate::backend::Backend;
 use crate::error::OrRaise;
-use crate::foreign::{self, Streams};
+use crate::foreign::Interpreter;
 use crate::held::Held;
 use crate::locks::{lock, read};
 use crate::memory::Registry;
-use crate::plan::{AnyPlan, DigestNumber, Plan, on_plan};
-use crate::stream::{handle_of, no_streams};
+use crate::plan::{DigestNumber, Plan};
+use crate::stream::handle_of;
 use crate::ticket::{self, Counters, Report, Ticket};
-
-/// A launcher of some backend and type of plan.
-trait Launches: Send + Sync {
-    /// `None` for a plan of another type.
-    fn stage(&mut self, memory: &RustRegistry, plan: &mut AnyPlan) -> Option<Result<id::Ticket, Error>>;
-    fn launch(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn record(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    /// `None` is the backend's own stream. Returns whether the backend has one of that handle.
-    fn set_stream(&mut self, handle: Option<u64>) -> Result<bool, Error>;
-    fn wait(&self) -> Result<(), Error>;
-    fn state(&self, ticket: id::Ticket) -> TicketState;
-    fn counters(&self) -> launcher::Counters;
-    /// `None` for a launcher of plans without digests.
-    fn digest(&self, ticket: id::Ticket, number: RustNumber) -> Option<Result<u64, Error>>;
-    fn id(&self) -> u64;
-}
-
-/// A type of plan, among all of them.
-trait Variant: Launchable + Sized + Send + Sync {
-    fn of(plan: &mut AnyPlan) -> Option<&mut Self>;
-
-    fn digest<B: Runs>(
-        _launcher: &launcher::Launcher<B, Self>,
-        _ticket: id::Ticket,
-        _number: RustNumber,
-    ) -> Option<Result<u64, Error>> {
-        None
-    }
-}
-
-macro_rules! variants {
-    ($($variant:ident: $plan:ty),+ $(,)?) => { $(
-        impl Variant for $plan {
-            fn of(plan: &mut AnyPlan) -> Option<&mut Self> {
-                match plan {
-                    AnyPlan::$variant(own) => Some(own),
-                    _ => None,
-                }
-            }
-        }
-    )+ };
-}
-
-variants! {
-    Restore: plan::RestorePlan,
-    WriteBack: plan::WriteBackPlan,
-    Across: RustPages<DeviceToDevice>,
-    RowsDown: RustRows<HostToDevice>,
-    Mirror: plan::MirrorPlan,
-    RowsAcross: RustRows<DeviceToDevice>,
-}
-
-impl Variant for plan::DigestPlan {
-    fn of(plan: &mut AnyPlan) -> Option<&mut Self> {
-        match plan {
-            AnyPlan::Digest(own) => Some(own),
-            _ => None,
-        }
-    }
-
-    fn digest<B: Runs>(
-        launcher: &launcher::Launcher<B, Self>,
-        ticket: id::Ticket,
-        number: RustNumber,
-    ) -> Option<Result<u64, Error>> {
-        Some(launcher.digest(ticket, number))
-    }
-}
-
-impl<B, P> Launches for launcher::Launcher<B, P>
-where
-    B: Streams + Send + Sync,
-    B::Stream: Send + Sync,
-    P: Variant,
-{
-    fn stage(&mut self, memory: &RustRegistry, plan: &mut AnyPlan) -> Option<Result<id::Ticket, Error>> {
-        P::of(plan).map(|plan| self.stage(memory, plan))
-    }
-
-    fn launch(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        self.launch(memory)
-    }
-
-    fn record(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        foreign::record(self, memory)
-    }
-
-    fn set_stream(&mut self, handle: Option<u64>) -> Result<bool, Error> {
-        let Some(stream) = foreign::stream_or_own(self.backend(), handle)? else { return Ok(false) };
-        self.set_stream(&stream).map(|()| true)
-    }
-
-    fn wait(&self) -> Result<(), Error> {
-        self.wait()
-    }
-
-    fn state(&self, ticket: id::Ticket) -> TicketState {
-        self.state(ticket)
-    }
-
-    fn counters(&self) -> launcher::Counters {
-        self.counters()
-    }
-
-    fn digest(&self, ticket: id::Ticket, number: RustNumber) -> Option<Result<u64, Error>> {
-        P::digest(self, ticket, number)
-    }
-
-    fn id(&self) -> u64 {
-        self.id()
-    }
-}
 
 /// A launcher, and the stream that it was given; `None` for the backend's own.
 struct Open {
-    launcher: Box<dyn Launches>,
+    launcher: Box<dyn Launches<Interpreter>>,
     stream: Option<u64>,
 }
 
@@ -182,10 +62,7 @@ impl Launcher {
         let registry = read(py, &memory.0.memory)?;
         let (plan, registry, engine) = (&mut *own, &*registry, &backend.0);
         // It copies tables to a GPU, and waits for that.
-        let bound = py.detach(|| match engine {
-            Engine::Cpu(cpu) => bind(cpu, registry, plan, options),
-            Engine::Cuda(gpu) => bind(gpu, registry, plan, options),
-        });
+        let bound = py.detach(|| bind(engine, registry, plan, options));
         let mut open = Open { launcher: bound.or_raise()?, stream: None };
         let id = open.launcher.id();
         open.switch(handle)?;
@@ -203,15 +80,7 @@ impl Launcher {
     /// registered, `TypeError` for a plan of another type. What was staged before still runs then.
     fn stage(&self, py: Python<'_>, plan: &Plan) -> PyResult<Ticket> {
         let mut plan = lock(py, &plan.0);
-        self.held.stage(py, |open, memory| {
-            let staged = open.launcher.stage(memory, &mut plan);
-            let staged = staged.ok_or_else(|| {
-                PyTypeError::new_err(
-                    "the launcher was bound with another type of plan; bind one with this plan",
-                )
-            })?;
-            Ok(Ticket(staged.or_raise()?))
-        })
+        self.held.stage(py, |open, memory| Ok(Ticket(open.launcher.stage(memory, &mut plan).or_raise()?)))
     }
 
     /// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing. On a GPU it returns before that
@@ -288,8 +157,7 @@ impl Launcher {
     /// The digest that a call added to the plan which was staged as `ticket`: an integer of 64 bits. Results are kept until the next
     /// plan is staged. Raises `LaunchError` before the ticket is done, and where there are no such results (any more).
     fn digest(&self, py: Python<'_>, ticket: &Ticket, number: &DigestNumber) -> PyResult<u64> {
-        let digest = self.held.wait(py, |open| open.launcher.digest(ticket.0, number.0))?;
-        digest.ok_or_else(|| PyTypeError::new_err("the launcher was not bound with a DigestPlan"))?.or_raise()
+        self.held.wait(py, |open| open.launcher.digest(ticket.0, number.0))?.or_raise()
     }
 
     /// What this launcher has done.
@@ -348,25 +216,8 @@ impl Launcher {
 impl Open {
     /// Uses a stream from now on.
     fn switch(&mut self, stream: Option<u64>) -> PyResult<()> {
-        if !self.launcher.set_stream(stream).or_raise()? {
-            return Err(no_streams());
-        }
+        self.launcher.set_stream(stream).or_raise()?;
         self.stream = stream;
         Ok(())
     }
-}
-
-fn bind<B>(
-    backend: &B,
-    memory: &RustRegistry,
-    plan: &mut AnyPlan,
-    options: LauncherOptions,
-) -> Result<Box<dyn Launches>, Error>
-where
-    B: Streams + Clone + Send + Sync + 'static,
-    B::Stream: Send + Sync,
-{
-    on_plan!(plan, plan => {
-        Ok(Box::new(launcher::Launcher::bind(backend.clone(), memory, plan, options)?))
-    })
 }

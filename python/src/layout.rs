@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use pagelift::layout::{self, DenseShape, GdnShape, PleShape, SsmShape, StatePart};
 use pagelift::quantity::Tokens;
+use pagelift_bindings::keys;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -429,4 +430,14 @@ pub enum AnyLayout {
     Ring(RingLayout),
     /// A state.
     State(StateLayout),
+}
+
+impl From<AnyLayout> for keys::AnyLayout {
+    fn from(layout: AnyLayout) -> Self {
+        match layout {
+            AnyLayout::Paged(own) => own.0.into(),
+            AnyLayout::Ring(own) => own.0.into(),
+            AnyLayout::State(own) => own.0.into(),
+        }
+    }
 }

@@ -9,10 +9,11 @@ use pagelift::backends;
 use pagelift::geometry::{self, Memory};
 use pagelift::memory;
 use pagelift::memory::RegionId;
+use pagelift_bindings::{Engine, on_engine};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::backend::{Backend, Engine, on};
+use crate::backend::{Backend, gpu_of};
 use crate::error::{OrRaise, RegistryError, bad_tensor};
 use crate::foreign;
 use crate::locks::{lock, read, without_interpreter, write};
@@ -171,7 +172,7 @@ impl Registry {
         let place = place.0;
         let mut memory = write(py, &self.0.memory)?;
         let own = &mut *memory;
-        let allocated = py.detach(|| on!(&backend.0, backend => own.allocate(backend, place, bytes)));
+        let allocated = py.detach(|| on_engine!(&backend.0, backend => own.allocate(backend, place, bytes)));
         self.keep(py, &memory, allocated.or_raise()?, place, None, None)
     }
 
@@ -208,8 +209,9 @@ impl Registry {
     /// Raises `RegistryError` where there is no room for it, or the spec is one that cannot be. Then nothing stays allocated.
     fn allocate_pool(&self, py: Python<'_>, backend: &Backend, spec: &HostPoolSpec) -> PyResult<HostPool> {
         let engine = &backend.0;
-        let pool =
-            py.detach(|| on!(engine, backend => backends::HostPool::allocate(backend, &spec.spec, |_| ())));
+        let pool = py.detach(
+            || on_engine!(engine, backend => backends::HostPool::allocate(backend, &spec.spec, |_| ())),
+        );
         self.keep_pool(py, pool.or_raise()?, spec.blocks, None)
     }
 
@@ -343,7 +345,7 @@ fn kept(py: Python<'_>, kind: &str, text: String) -> PyErr {
 
 /// Refuses a tensor that does not lie where it is asked for.
 fn check_device(py: Python<'_>, engine: &Engine, place: Memory, tensor: &Tensor) -> PyResult<()> {
-    let (expected, fits) = match (engine.gpu(), place) {
+    let (expected, fits) = match (gpu_of(engine), place) {
         (Some(gpu), Memory::Device) => {
             let fits = matches!(tensor.device, Device::Gpu(found) if found.is_none_or(|found| found == gpu));
             (Device::Gpu(Some(gpu)), fits)

@@ -2,58 +2,19 @@
 
 use std::sync::Mutex;
 
-use pagelift::error::PlanError;
-use pagelift::geometry::{self, Kind, Paged, Ring, State};
-use pagelift::id::{BlockId, HostBlockId, PageId};
-use pagelift::plan::{
-    self, DeviceToDevice, DigestNumber as RustNumber, Direction, HostToDevice, PagePlan as RustPages,
-    Plan as _, PlanCapacity, RowPlan as RustRows, TailRows,
-};
-use pagelift::quantity::{Bytes, Rows};
-use pyo3::exceptions::PyTypeError;
+use pagelift::plan::{self, DigestNumber as RustNumber, PlanCapacity, TailRows};
+use pagelift::quantity::Bytes;
+use pagelift_bindings::keys::Way;
+use pagelift_bindings::plan::AnyPlan;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
 use crate::geometry::Geometry;
 use crate::import::Import;
-use crate::keys::{AnyDigest, ByKind, DigestKey, GroupKey, RouteKey};
+use crate::keys::{DigestKey, GroupKey, RouteKey};
 use crate::locks::lock;
 use crate::reservations::{ImportId, Reservations};
-use crate::words::{Numbers, Way, Word};
-
-/// A plan of any type.
-pub enum AnyPlan {
-    /// Pages from the host to the device.
-    Restore(plan::RestorePlan),
-    /// Pages from the device to the host.
-    WriteBack(plan::WriteBackPlan),
-    /// Pages on the device.
-    Across(RustPages<DeviceToDevice>),
-    /// Rows from the host to the device.
-    RowsDown(RustRows<HostToDevice>),
-    /// Rows from the device to the host.
-    Mirror(plan::MirrorPlan),
-    /// Rows on the device.
-    RowsAcross(RustRows<DeviceToDevice>),
-    /// Digests.
-    Digest(plan::DigestPlan),
-}
-
-/// The same for whichever plan it is.
-macro_rules! on_plan {
-    ($plan:expr, $own:ident => $body:expr) => {
-        match $plan {
-            $crate::plan::AnyPlan::Restore($own) => $body,
-            $crate::plan::AnyPlan::WriteBack($own) => $body,
-            $crate::plan::AnyPlan::Across($own) => $body,
-            $crate::plan::AnyPlan::RowsDown($own) => $body,
-            $crate::plan::AnyPlan::Mirror($own) => $body,
-            $crate::plan::AnyPlan::RowsAcross($own) => $body,
-            $crate::plan::AnyPlan::Digest($own) => $body,
-        }
-    };
-}
-pub(crate) use on_plan;
+use crate::words::{Numbers, Word};
 
 /// Any plan: what one launch copies. Filled, staged by a `Launcher`, cleared and filled again. A call that fails leaves it as it
 /// was.
@@ -71,23 +32,18 @@ impl Plan {
     /// Jobs planned.
     #[getter]
     fn jobs(&self, py: Python<'_>) -> usize {
-        on_plan!(&*lock(py, &self.0), plan => plan.jobs())
+        lock(py, &self.0).jobs()
     }
 
     /// Bytes that the launch copies (or digests read); `None` where only the device knows (row plans).
     #[getter]
     fn bytes(&self, py: Python<'_>) -> Option<u64> {
-        on_plan!(&*lock(py, &self.0), plan => plan.bytes().map(Bytes::get))
+        lock(py, &self.0).bytes().map(Bytes::get)
     }
 
     fn __repr__(&self, py: Python<'_>) -> String {
-        on_plan!(&*lock(py, &self.0), plan => plan.to_string())
+        lock(py, &self.0).to_string()
     }
-}
-
-/// A call that this plan's direction does not have.
-fn wrong_way() -> PyErr {
-    PyTypeError::new_err("the key is of another direction or kind than this plan takes")
 }
 
 /// Whole blocks, in one launch, in `direction`: `"host to device"`, `"device to host"` or `"device to device"`.
@@ -111,13 +67,8 @@ impl PagePlan {
     }
 
     /// Empties the plan, and keeps its memory.
-    fn clear(slf: &Bound<'_, Self>) {
-        match &mut *lock(slf.py(), &slf.as_super().get().0) {
-            AnyPlan::Restore(plan) => plan.clear(),
-            AnyPlan::WriteBack(plan) => plan.clear(),
-            AnyPlan::Across(plan) => plan.clear(),
-            _ => {}
-        }
+    fn clear(slf: &Bound<'_, Self>) -> PyResult<()> {
+        change(slf.as_super(), |plan| plan.clear())
     }
 
     /// Whether nothing is planned.
@@ -138,72 +89,27 @@ impl PagePlan {
         sources: Numbers,
         destinations: Numbers,
     ) -> PyResult<()> {
-        let (blocks, pages) = (Numbers::blocks, Numbers::pages);
-        match &mut *lock(slf.py(), &slf.as_super().get().0) {
-            AnyPlan::Restore(plan) => gather(plan, route, &blocks(&sources), &pages(&destinations)),
-            AnyPlan::WriteBack(plan) => gather(plan, route, &pages(&sources), &blocks(&destinations)),
-            AnyPlan::Across(plan) => gather(plan, route, &pages(&sources), &pages(&destinations)),
-            _ => Err(wrong_way()),
-        }
+        change(slf.as_super(), |plan| plan.gather(&route.0, sources.0, destinations.0))
     }
 
     /// Writes zeros to rows `first .. first + rows` of a block at the end of a route. Raises `PlanError` where these are not rows
     /// of the block, or are written already.
     fn zero(slf: &Bound<'_, Self>, route: &RouteKey, block: u32, first: u32, rows: u32) -> PyResult<()> {
-        match &mut *lock(slf.py(), &slf.as_super().get().0) {
-            AnyPlan::Restore(plan) => zero(plan, route, PageId::new(block), first, rows),
-            AnyPlan::WriteBack(plan) => zero(plan, route, HostBlockId::new(block), first, rows),
-            AnyPlan::Across(plan) => zero(plan, route, PageId::new(block), first, rows),
-            _ => Err(wrong_way()),
-        }
+        change(slf.as_super(), |plan| plan.zero(&route.0, block, first, rows))
     }
+}
+
+/// Changes a plan.
+pub fn change<T>(
+    plan: &Bound<'_, Plan>,
+    change: impl FnOnce(&mut AnyPlan) -> pagelift_bindings::Result<T>,
+) -> PyResult<T> {
+    change(&mut lock(plan.py(), &plan.get().0)).or_raise()
 }
 
 fn pages(geometry: &Geometry, way: Way, jobs: u32, list_entries: u32) -> PyResult<Plan> {
-    let (geometry, capacity) = (geometry.0.clone(), PlanCapacity { jobs, list_entries });
-    Ok(Plan::new(match way {
-        Way::Down => AnyPlan::Restore(RustPages::new(geometry, capacity).or_raise()?),
-        Way::Up => AnyPlan::WriteBack(RustPages::new(geometry, capacity).or_raise()?),
-        Way::Across => AnyPlan::Across(RustPages::new(geometry, capacity).or_raise()?),
-    }))
-}
-
-fn key_of<D: Direction, K: Kind>(route: &RouteKey) -> Option<geometry::RouteKey<D, K>> {
-    route.key.downcast_ref().copied()
-}
-
-fn gather<D: Direction>(
-    plan: &mut RustPages<D>,
-    route: &RouteKey,
-    sources: &[D::Source],
-    destinations: &[D::Destination],
-) -> PyResult<()> {
-    if let Some(key) = key_of::<D, Paged>(route) {
-        plan.gather(key, sources, destinations).or_raise()
-    } else if let Some(key) = key_of::<D, Ring>(route) {
-        plan.gather(key, sources, destinations).or_raise()
-    } else if let Some(key) = key_of::<D, State>(route) {
-        plan.gather(key, sources, destinations).or_raise()
-    } else {
-        Err(wrong_way())
-    }
-}
-
-fn zero<D: Direction>(
-    plan: &mut RustPages<D>,
-    route: &RouteKey,
-    block: D::Destination,
-    first: u32,
-    rows: u32,
-) -> PyResult<()> {
-    let (first, rows) = (Rows::new(first), Rows::new(rows));
-    if let Some(key) = key_of::<D, Paged>(route) {
-        plan.zero(key, block, first, rows).or_raise()
-    } else if let Some(key) = key_of::<D, Ring>(route) {
-        plan.zero(key, block, first, rows).or_raise()
-    } else {
-        Err(wrong_way())
-    }
+    let capacity = PlanCapacity { jobs, list_entries };
+    Ok(Plan::new(AnyPlan::pages(geometry.0.clone(), way, capacity).or_raise()?))
 }
 
 /// Where an import that is lifted over several plans goes on. `RestorePlan.lift_within` returns the next one.
@@ -251,7 +157,7 @@ impl RestorePlan {
     /// out of range, rows are written twice, a block belongs to another group, or (`CapacityError`) the table is full.
     #[pyo3(signature = (import_, mode=Word(TailRows::Whole)))]
     fn lift(slf: &Bound<'_, Self>, import_: &Import, mode: Word<TailRows>) -> PyResult<()> {
-        restore(slf, |plan| import_.with(|import| plan.lift(import, mode.0)))
+        change(slf.as_super().as_super(), |plan| plan.lift(&import_.0, mode.0))
     }
 
     /// Adds as much of an import as `budget` bytes allow. Returns the progress after it and the bytes that are left.
@@ -266,8 +172,8 @@ impl RestorePlan {
         budget: u64,
     ) -> PyResult<(LiftProgress, u64)> {
         let (mut progress, mut budget) = (progress.0, Bytes::new(budget));
-        restore(slf, |plan| {
-            import_.with(|import| plan.lift_within(import, mode.0, &mut progress, &mut budget))
+        change(slf.as_super().as_super(), |plan| {
+            plan.lift_within(&import_.0, mode.0, &mut progress, &mut budget)
         })?;
         Ok((LiftProgress(progress), budget.get()))
     }
@@ -281,18 +187,7 @@ impl RestorePlan {
         import_id: &ImportId,
     ) -> PyResult<()> {
         let py = slf.py();
-        restore(slf, |plan| plan.lift_reserved(&lock(py, &reservations.0), import_id.0))
-    }
-}
-
-/// Calls a restore plan.
-fn restore<T>(
-    slf: &Bound<'_, RestorePlan>,
-    call: impl FnOnce(&mut plan::RestorePlan) -> Result<T, PlanError>,
-) -> PyResult<T> {
-    match &mut *lock(slf.py(), &slf.as_super().as_super().get().0) {
-        AnyPlan::Restore(plan) => call(plan).or_raise(),
-        _ => Err(wrong_way()),
+        change(slf.as_super().as_super(), |plan| plan.lift_reserved(&lock(py, &reservations.0), import_id.0))
     }
 }
 
@@ -311,30 +206,13 @@ impl WriteBackPlan {
 
     /// Writes pages of a paged group back to host blocks, whole. Raises as `gather` does; `TypeError` for another kind of group.
     fn spill(slf: &Bound<'_, Self>, group: &GroupKey, pages: Numbers, blocks: Numbers) -> PyResult<()> {
-        let ByKind::Paged(group) = group.key else {
-            return Err(PyTypeError::new_err("pages of rows are spilled; states are checkpointed"));
-        };
-        write_back(slf, |plan| plan.spill(group, &pages.pages(), &blocks.blocks()))
+        change(slf.as_super().as_super(), |plan| plan.spill(group.key, pages.0, blocks.0))
     }
 
     /// Writes one request's state back to a host block: the whole page, all layers. Raises as `gather` does; `TypeError` for
     /// another kind of group.
     fn checkpoint(slf: &Bound<'_, Self>, group: &GroupKey, page: u32, block: u32) -> PyResult<()> {
-        let ByKind::State(group) = group.key else {
-            return Err(PyTypeError::new_err("states are checkpointed; pages of rows are spilled"));
-        };
-        write_back(slf, |plan| plan.checkpoint(group, PageId::new(page), HostBlockId::new(block)))
-    }
-}
-
-/// Calls a write-back plan.
-fn write_back(
-    slf: &Bound<'_, WriteBackPlan>,
-    call: impl FnOnce(&mut plan::WriteBackPlan) -> Result<(), PlanError>,
-) -> PyResult<()> {
-    match &mut *lock(slf.py(), &slf.as_super().as_super().get().0) {
-        AnyPlan::WriteBack(plan) => call(plan).or_raise(),
-        _ => Err(wrong_way()),
+        change(slf.as_super().as_super(), |plan| plan.checkpoint(group.key, page, block))
     }
 }
 
@@ -353,46 +231,23 @@ impl DigestPlan {
     #[pyo3(signature = (geometry, *, jobs=384, list_entries=8192))]
     fn new(geometry: &Geometry, jobs: u32, list_entries: u32) -> PyResult<PyClassInitializer<Self>> {
         let capacity = PlanCapacity { jobs, list_entries };
-        let plan = plan::DigestPlan::new(geometry.0.clone(), capacity).or_raise()?;
-        Ok(PyClassInitializer::from(Plan::new(AnyPlan::Digest(plan))).add_subclass(Self))
+        let plan = AnyPlan::digests(geometry.0.clone(), capacity).or_raise()?;
+        Ok(PyClassInitializer::from(Plan::new(plan)).add_subclass(Self))
     }
 
     /// Empties the plan. Numbers that it gave before are of no use any more.
-    fn clear(slf: &Bound<'_, Self>) {
-        if let AnyPlan::Digest(plan) = &mut *lock(slf.py(), &slf.as_super().get().0) {
-            plan.clear();
-        }
+    fn clear(slf: &Bound<'_, Self>) -> PyResult<()> {
+        change(slf.as_super(), |plan| plan.clear())
     }
 
     /// Adds the first `rows` rows of a list of host blocks. Raises `PlanError` where the side lies on the device, the list has
     /// fewer rows, an id is out of range, or the table is full.
     fn host(slf: &Bound<'_, Self>, side: &DigestKey, blocks: Numbers, rows: u64) -> PyResult<DigestNumber> {
-        digest(slf, side, &blocks.blocks(), |plan, key, blocks| match key {
-            ByKind::Paged(key) => plan.host(key, blocks, rows),
-            ByKind::Ring(key) => plan.host(key, blocks, rows),
-            ByKind::State(key) => plan.host(key, blocks, rows),
-        })
+        change(slf.as_super(), |plan| plan.digest_host(side.0, blocks.0, rows)).map(DigestNumber)
     }
 
     /// Adds the first `rows` rows of a list of pages. Raises `PlanError` where the side lies on the host, and as `host` does.
     fn device(slf: &Bound<'_, Self>, side: &DigestKey, pages: Numbers, rows: u64) -> PyResult<DigestNumber> {
-        digest(slf, side, &pages.pages(), |plan, key, pages| match key {
-            ByKind::Paged(key) => plan.device(key, pages, rows),
-            ByKind::Ring(key) => plan.device(key, pages, rows),
-            ByKind::State(key) => plan.device(key, pages, rows),
-        })
-    }
-}
-
-/// Adds to a digest plan.
-fn digest<B: BlockId>(
-    slf: &Bound<'_, DigestPlan>,
-    side: &DigestKey,
-    blocks: &[B],
-    call: impl FnOnce(&mut plan::DigestPlan, AnyDigest, &[B]) -> Result<RustNumber, PlanError>,
-) -> PyResult<DigestNumber> {
-    match &mut *lock(slf.py(), &slf.as_super().get().0) {
-        AnyPlan::Digest(plan) => Ok(DigestNumber(call(plan, side.0, blocks).or_raise()?)),
-        _ => Err(wrong_way()),
+        change(slf.as_super(), |plan| plan.digest_device(side.0, pages.0, rows)).map(DigestNumber)
     }
 }

@@ -56,7 +56,7 @@ impl Reservations {
     #[pyo3(signature = (import_, mode=Word(TailRows::Whole)))]
     fn reserve(&self, py: Python<'_>, import_: &Import, mode: Word<TailRows>) -> PyResult<ImportId> {
         let mut reservations = lock(py, &self.0);
-        Ok(ImportId(import_.with(|import| reservations.reserve(import, mode.0)).or_raise()?))
+        Ok(ImportId(import_.0.with(|import| reservations.reserve(import, mode.0)).or_raise()?))
     }
 
     /// Gives an import's blocks and pages back: no launch or transfer touches them any more. Raises `PlanError` where it was

@@ -1,20 +1,18 @@
 //! Plans of rows: which ones are copied is read on the device, when the launch runs.
 
-use pagelift::error::PlanError as RustPlanError;
-use pagelift::geometry::{self, HasRows, Paged, Ring};
-use pagelift::id::{HostBlockId, PageId};
-use pagelift::plan::{self, Direction, Queries, RowCapacity, RowPlan as RustRows, SlotWidth};
-use pagelift::quantity::Rows;
+use pagelift::id::PageId;
+use pagelift::plan::{self, Queries, RowCapacity, SlotWidth};
+use pagelift_bindings::keys::Way;
+use pagelift_bindings::plan::AnyPlan;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::error::{OrRaise, bad_tensor};
 use crate::geometry::Geometry;
-use crate::keys::{ByKind, CompactRouteKey, GroupKey};
-use crate::locks::lock;
+use crate::keys::{CompactRouteKey, GroupKey};
 use crate::memory::Address;
-use crate::plan::{AnyPlan, Plan};
-use crate::words::{Way, Word};
+use crate::plan::{Plan, change};
+use crate::words::Word;
 
 /// The device arrays that say which rows a step wrote. Their addresses are fixed when a graph is captured; their contents are read
 /// by each replay.
@@ -187,46 +185,18 @@ impl RowPlan {
     /// Raises `PlanError` where the key is of another geometry or bound already, another binding writes to the buffer or reads it, or
     /// the list has room for more entries than the buffer has rows; `TypeError` for a route of another direction.
     fn gather_rows(slf: &Bound<'_, Self>, route: &CompactRouteKey, list: &RowBinding) -> PyResult<()> {
-        match &mut *lock(slf.py(), &slf.as_super().get().0) {
-            AnyPlan::RowsDown(plan) => gather(plan, route, list.0),
-            AnyPlan::Mirror(plan) => gather(plan, route, list.0),
-            AnyPlan::RowsAcross(plan) => gather(plan, route, list.0),
-            _ => Err(PyTypeError::new_err("not a plan of rows")),
-        }
+        change(slf.as_super(), |plan| plan.gather_rows(&route.0, list.0))
     }
 
     /// Forgets all bindings, and keeps the page map.
-    fn clear_bindings(slf: &Bound<'_, Self>) {
-        match &mut *lock(slf.py(), &slf.as_super().get().0) {
-            AnyPlan::RowsDown(plan) => plan.clear_bindings(),
-            AnyPlan::Mirror(plan) => plan.clear_bindings(),
-            AnyPlan::RowsAcross(plan) => plan.clear_bindings(),
-            _ => {}
-        }
+    fn clear_bindings(slf: &Bound<'_, Self>) -> PyResult<()> {
+        change(slf.as_super(), |plan| plan.clear_bindings())
     }
 }
 
 fn rows(geometry: &Geometry, way: Way, jobs: u32, changes: u32) -> PyResult<Plan> {
-    let (geometry, capacity) = (geometry.0.clone(), RowCapacity { jobs, changes });
-    Ok(Plan::new(match way {
-        Way::Down => AnyPlan::RowsDown(RustRows::new(geometry, capacity).or_raise()?),
-        Way::Up => AnyPlan::Mirror(RustRows::new(geometry, capacity).or_raise()?),
-        Way::Across => AnyPlan::RowsAcross(RustRows::new(geometry, capacity).or_raise()?),
-    }))
-}
-
-fn gather<D: Direction>(
-    plan: &mut RustRows<D>,
-    route: &CompactRouteKey,
-    list: plan::RowBinding,
-) -> PyResult<()> {
-    if let Some(key) = route.key.downcast_ref::<geometry::CompactRouteKey<D, Paged>>() {
-        plan.gather_rows(*key, list).or_raise()
-    } else if let Some(key) = route.key.downcast_ref::<geometry::CompactRouteKey<D, Ring>>() {
-        plan.gather_rows(*key, list).or_raise()
-    } else {
-        Err(PyTypeError::new_err("the route is of another direction than this plan takes"))
-    }
+    let capacity = RowCapacity { jobs, changes };
+    Ok(Plan::new(AnyPlan::rows(geometry.0.clone(), way, capacity).or_raise()?))
 }
 
 /// A plan that writes newly generated rows back to host blocks: bindings say which rows, `page_map` where to.
@@ -249,11 +219,7 @@ impl MirrorPlan {
     /// Raises `PlanError` where the group has no host side or is bound already, an address is 0 or misaligned, or no more bindings
     /// fit; `TypeError` for a state, which is checkpointed.
     fn bind(slf: &Bound<'_, Self>, group: &GroupKey, binding: &RowBinding) -> PyResult<()> {
-        mirror(slf.as_super().as_super().get(), slf.py(), |plan| match group.key {
-            ByKind::Paged(group) => plan.bind(group, binding.0).or_raise(),
-            ByKind::Ring(group) => plan.bind(group, binding.0).or_raise(),
-            ByKind::State(_) => Err(no_rows()),
-        })
+        change(slf.as_super().as_super(), |plan| plan.bind(group.key, binding.0))
     }
 
     /// Which host block mirrors which page.
@@ -261,22 +227,6 @@ impl MirrorPlan {
     fn page_map(slf: &Bound<'_, Self>) -> PageMap {
         PageMap { plan: slf.as_super().as_super().clone().unbind() }
     }
-}
-
-/// Calls a mirror plan.
-fn mirror<T>(
-    plan: &Plan,
-    py: Python<'_>,
-    call: impl FnOnce(&mut plan::MirrorPlan) -> PyResult<T>,
-) -> PyResult<T> {
-    match &mut *lock(py, &plan.0) {
-        AnyPlan::Mirror(plan) => call(plan),
-        _ => Err(PyTypeError::new_err("not a plan that mirrors rows")),
-    }
-}
-
-fn no_rows() -> PyErr {
-    PyTypeError::new_err("a state has no rows: it is checkpointed whole, by a WriteBackPlan")
 }
 
 /// Which host block mirrors which page of each group. Changes take effect when the plan is staged; a page is unmapped before it is
@@ -293,12 +243,7 @@ impl PageMap {
     /// Raises `PlanError` where an id is out of range, the page is mapped, the block mirrors another page, one of them belongs to
     /// another group, pages and blocks differ in rows (see `map_rows`), or (`CapacityError`) no more changes fit.
     fn map(&self, py: Python<'_>, group: &GroupKey, page: u32, block: u32) -> PyResult<()> {
-        let (page, block) = (PageId::new(page), HostBlockId::new(block));
-        mirror(self.plan.get(), py, |plan| match group.key {
-            ByKind::Paged(group) => plan.page_map_mut().map(group, page, block).or_raise(),
-            ByKind::Ring(group) => plan.page_map_mut().map(group, page, block).or_raise(),
-            ByKind::State(_) => Err(no_rows()),
-        })
+        change(self.plan.bind(py), |plan| plan.map(group.key, page, block))
     }
 
     /// Maps the rows of a page from `page_row` on to those of a block from `block_row` on, where pages and blocks differ in rows: as
@@ -312,46 +257,24 @@ impl PageMap {
         block: u32,
         block_row: u32,
     ) -> PyResult<()> {
-        let from = (PageId::new(page), Rows::new(page_row));
-        let to = (HostBlockId::new(block), Rows::new(block_row));
-        mirror(self.plan.get(), py, |plan| match group.key {
-            ByKind::Paged(group) => plan.page_map_mut().map_rows(group, from, to).or_raise(),
-            ByKind::Ring(group) => plan.page_map_mut().map_rows(group, from, to).or_raise(),
-            ByKind::State(_) => Err(no_rows()),
-        })
+        let (from, to) = ((page, page_row), (block, block_row));
+        change(self.plan.bind(py), |plan| plan.map_rows(group.key, from, to))
     }
 
     /// Unmaps all of `page` of `group`. What is not mapped stays so. Raises `PlanError` where the page is out of range, or
     /// (`CapacityError`) no more changes fit.
     fn unmap(&self, py: Python<'_>, group: &GroupKey, page: u32) -> PyResult<()> {
-        mirror(self.plan.get(), py, |plan| match group.key {
-            ByKind::Paged(group) => unmap(plan, group, page).or_raise(),
-            ByKind::Ring(group) => unmap(plan, group, page).or_raise(),
-            ByKind::State(_) => Err(no_rows()),
-        })
+        change(self.plan.bind(py), |plan| plan.unmap(group.key, page))
     }
 
     /// The host block that mirrors the first rows of `page` of `group`, or `None`.
     fn block_of(&self, py: Python<'_>, group: &GroupKey, page: u32) -> PyResult<Option<u32>> {
-        let page = PageId::new(page);
-        mirror(self.plan.get(), py, |plan| match group.key {
-            ByKind::Paged(group) => Ok(plan.page_map().block_of(group, page).map(HostBlockId::get)),
-            ByKind::Ring(group) => Ok(plan.page_map().block_of(group, page).map(HostBlockId::get)),
-            ByKind::State(_) => Err(no_rows()),
-        })
+        change(self.plan.bind(py), |plan| plan.block_of(group.key, page))
     }
 
     /// Changes that no staged plan has carried yet.
     #[getter]
     fn pending(&self, py: Python<'_>) -> PyResult<usize> {
-        mirror(self.plan.get(), py, |plan| Ok(plan.page_map().pending().len()))
+        change(self.plan.bind(py), |plan| Ok(plan.page_map()?.pending().len()))
     }
-}
-
-fn unmap<K: HasRows>(
-    plan: &mut plan::MirrorPlan,
-    group: geometry::GroupKey<K>,
-    page: u32,
-) -> Result<(), RustPlanError> {
-    plan.page_map_mut().unmap(group, PageId::new(page))
 }

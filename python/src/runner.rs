@@ -3,30 +3,24 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use pagelift::Error;
-use pagelift::backends::Backend as Runs;
-use pagelift::geometry::HasRows;
-use pagelift::id::{HostBlockId, PageId};
-use pagelift::launcher;
-use pagelift::lifecycle::{Event, GroupFrames as RustFrames, Lane, Order, Rank, StepOptions, StepPlans};
-use pagelift::memory::Registry as RustRegistry;
-use pagelift::plan::{MirrorPlan, PlanCapacity, RowCapacity, TailRows};
+use pagelift::lifecycle::{GroupFrames as RustFrames, Lane, Order, Rank, StepOptions, StepPlans};
+use pagelift::plan::{PlanCapacity, RowCapacity, TailRows};
 use pagelift::quantity::Bytes;
 use pagelift::runner::{self, RunnerOptions};
-use pyo3::exceptions::PyTypeError;
+use pagelift_bindings::runner::{Steps, bind, frames};
 use pyo3::prelude::*;
 
-use crate::backend::{Backend, Engine};
+use crate::backend::Backend;
 use crate::error::{OrRaise, raised};
-use crate::foreign::{self, Streams};
+use crate::foreign::Interpreter;
 use crate::geometry::Geometry;
 use crate::held::Held;
-use crate::keys::{ByKind, GroupKey};
+use crate::keys::GroupKey;
 use crate::lifecycle::{parsed, told};
 use crate::locks::read;
 use crate::memory::Registry;
 use crate::rows::RowBinding;
-use crate::stream::{handle_of, no_streams};
+use crate::stream::handle_of;
 use crate::ticket::Counters;
 use crate::words::{Numbers, Word};
 
@@ -44,16 +38,7 @@ impl GroupFrames {
     #[new]
     #[pyo3(signature = (group, blocks, pages, *, each=None))]
     fn new(group: &GroupKey, blocks: Numbers, pages: Numbers, each: Option<u32>) -> PyResult<Self> {
-        let (blocks, pages): (Vec<HostBlockId>, Vec<PageId>) = (blocks.blocks(), pages.pages());
-        Ok(Self(match (group.key, each) {
-            (ByKind::Paged(group), None) => RustFrames::Paged { group, blocks, pages },
-            (ByKind::Paged(group), Some(each)) => RustFrames::Whole { group, blocks, pages, each },
-            (ByKind::Ring(group), None) => RustFrames::Ring { group, blocks, pages },
-            (ByKind::State(group), None) => RustFrames::State { group, blocks, pages },
-            (ByKind::Ring(_) | ByKind::State(_), Some(_)) => {
-                return Err(PyTypeError::new_err("`each` is for paged groups that are whole on the device"));
-            }
-        }))
+        Ok(Self(frames(group.key, blocks.0, pages.0, each).or_raise()?))
     }
 
     fn __repr__(&self) -> String {
@@ -95,116 +80,12 @@ impl Staged {
     }
 }
 
-/// A runner of some backend.
-trait Steps: Send + Sync {
-    fn hear(&mut self, order: Order) -> Result<(), Error>;
-    fn stage(&mut self, memory: &RustRegistry, lift_bytes: Bytes) -> Result<runner::Staged, Error>;
-    fn before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn record_before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn record_after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error>;
-    fn replay(&mut self, memory: &mut RustRegistry, replay: &mut dyn FnMut() -> PyResult<()>)
-    -> PyResult<()>;
-    fn poll(&mut self) -> Vec<Event<'static>>;
-    fn wait(&self) -> Result<(), Error>;
-    fn is_idle(&self) -> bool;
-    fn is_lost(&self) -> bool;
-    fn mirror_plan(&mut self) -> &mut MirrorPlan;
-    fn counters(&self, lane: Lane) -> launcher::Counters;
-    /// Whether the backend has such a stream.
-    fn set_stream(&mut self, handle: Option<u64>) -> Result<bool, Error>;
-}
-
-/// Why a graph was not replayed.
-struct Unplayed(PyErr);
-
-impl From<Error> for Unplayed {
-    fn from(error: Error) -> Self {
-        Self(raised(error))
-    }
-}
-
-/// A runner, and its backend.
-struct OnBackend<B: Runs> {
-    runner: runner::Runner<B>,
-    backend: B,
-}
-
-impl<B> Steps for OnBackend<B>
-where
-    B: Streams + Send + Sync,
-    B::Stream: Send + Sync,
-{
-    fn hear(&mut self, order: Order) -> Result<(), Error> {
-        self.runner.hear(order)
-    }
-
-    fn stage(&mut self, memory: &RustRegistry, lift_bytes: Bytes) -> Result<runner::Staged, Error> {
-        self.runner.stage(memory, lift_bytes)
-    }
-
-    fn before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        self.runner.before_forward(memory)
-    }
-
-    fn after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        self.runner.after_forward(memory)
-    }
-
-    fn record_before_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        foreign::record_before_forward(&mut self.runner, memory)
-    }
-
-    fn record_after_forward(&mut self, memory: &mut RustRegistry) -> Result<(), Error> {
-        foreign::record_after_forward(&mut self.runner, memory)
-    }
-
-    fn replay(
-        &mut self,
-        memory: &mut RustRegistry,
-        replay: &mut dyn FnMut() -> PyResult<()>,
-    ) -> PyResult<()> {
-        self.runner.replay(memory, || replay().map_err(Unplayed)).map_err(|error| error.0)
-    }
-
-    fn poll(&mut self) -> Vec<Event<'static>> {
-        let mut events = Vec::new();
-        self.runner.poll(|event| events.push(event));
-        events
-    }
-
-    fn wait(&self) -> Result<(), Error> {
-        self.runner.wait()
-    }
-
-    fn is_idle(&self) -> bool {
-        self.runner.is_idle()
-    }
-
-    fn is_lost(&self) -> bool {
-        self.runner.is_lost()
-    }
-
-    fn mirror_plan(&mut self) -> &mut MirrorPlan {
-        self.runner.mirror_plan()
-    }
-
-    fn counters(&self, lane: Lane) -> launcher::Counters {
-        self.runner.counters(lane)
-    }
-
-    fn set_stream(&mut self, handle: Option<u64>) -> Result<bool, Error> {
-        let Some(stream) = foreign::stream_or_own(&self.backend, handle)? else { return Ok(false) };
-        self.runner.set_stream(&stream).map(|()| true)
-    }
-}
-
 /// One rank's steps: what they lift, mirror and write back, by one launch each.
 ///
 /// In each step the rank hears its orders, stages its plans, and launches them around its forward, or replays the graph that they were
 /// recorded into. It polls when it likes, and its events go to the scheduler's `Lifecycle`. None of it waits for a launch.
 #[pyclass(frozen, module = "pagelift")]
-pub struct Runner(Held<Box<dyn Steps>>);
+pub struct Runner(Held<Box<dyn Steps<Interpreter>>>);
 
 #[pymethods]
 impl Runner {
@@ -259,12 +140,8 @@ impl Runner {
         let registry = read(py, &memory.0.memory)?;
         let (registry, engine) = (&*registry, &backend.0);
         // It copies tables to a GPU, and waits for that.
-        let steps = py.detach(|| match engine {
-            Engine::Cpu(cpu) => bind(cpu, registry, plans, options),
-            Engine::Cuda(gpu) => bind(gpu, registry, plans, options),
-        });
-        let mut steps = steps.or_raise()?;
-        switch(&mut *steps, handle)?;
+        let mut steps = py.detach(|| bind(engine, registry, plans, options)).or_raise()?;
+        steps.set_stream(handle).or_raise()?;
         if let Some((handle, stream)) = handle.zip(stream) {
             memory.0.keep_stream(handle, stream);
         }
@@ -274,17 +151,13 @@ impl Runner {
     /// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device: `MirrorPlan.bind` of the
     /// runner's own plan. Raises as that does.
     fn bind_rows(&self, py: Python<'_>, group: &GroupKey, binding: &RowBinding) -> PyResult<()> {
-        self.0.change(py, |steps| match group.key {
-            ByKind::Paged(group) => bind_rows(&mut **steps, group, binding),
-            ByKind::Ring(group) => bind_rows(&mut **steps, group, binding),
-            ByKind::State(_) => Err(PyTypeError::new_err("a state has no rows: it is checkpointed whole")),
-        })
+        self.0.change(py, |steps| steps.bind_rows(group.key, binding.0).or_raise())
     }
 
     /// Forgets all bindings of rows.
     fn clear_bindings(&self, py: Python<'_>) -> PyResult<()> {
         self.0.change(py, |steps| {
-            steps.mirror_plan().clear_bindings();
+            steps.clear_bindings();
             Ok(())
         })
     }
@@ -346,8 +219,12 @@ impl Runner {
 
     /// Says what became of everything that has finished by now: a list of events, for `Lifecycle.apply`. It does not wait.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let events = self.0.change(py, |steps| Ok(steps.poll()))?;
-        told(py, &events)
+        let mut said = Vec::new();
+        self.0.change(py, |steps| {
+            steps.poll(&mut said);
+            Ok(())
+        })?;
+        told(py, &said)
     }
 
     /// Waits until every launch has finished, without the interpreter.
@@ -371,7 +248,7 @@ impl Runner {
     #[pyo3(signature = (stream))]
     fn set_stream(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let handle = stream.map(handle_of).transpose()?;
-        self.0.change(py, |steps| switch(&mut **steps, handle))?;
+        self.0.change(py, |steps| steps.set_stream(handle).or_raise())?;
         if let Some((handle, stream)) = handle.zip(stream) {
             self.0.memory().keep_stream(handle, stream);
         }
@@ -396,30 +273,4 @@ impl Runner {
         });
         words.unwrap_or("Runner(closed)").to_owned()
     }
-}
-
-fn bind<B>(
-    backend: &B,
-    memory: &RustRegistry,
-    plans: StepPlans,
-    options: RunnerOptions,
-) -> Result<Box<dyn Steps>, Error>
-where
-    B: Runs + Streams + Clone + Send + Sync + 'static,
-    B::Stream: Send + Sync,
-{
-    let (runner, backend) = (runner::Runner::bind(backend.clone(), memory, plans, options)?, backend.clone());
-    Ok(Box::new(OnBackend { runner, backend }))
-}
-
-fn bind_rows<K: HasRows>(
-    steps: &mut dyn Steps,
-    group: pagelift::geometry::GroupKey<K>,
-    binding: &RowBinding,
-) -> PyResult<()> {
-    steps.mirror_plan().bind(group, binding.0).or_raise()
-}
-
-fn switch(steps: &mut dyn Steps, handle: Option<u64>) -> PyResult<()> {
-    if steps.set_stream(handle).or_raise()? { Ok(()) } else { Err(no_streams()) }
 }

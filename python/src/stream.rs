@@ -3,8 +3,6 @@
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::error::LaunchError;
-
 /// The handle of a stream.
 pub fn handle_of(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
     if stream.hasattr("cuda_stream")? {
@@ -19,9 +17,4 @@ pub fn handle_of(stream: &Bound<'_, PyAny>) -> PyResult<u64> {
             "a stream is an integer, a torch.cuda.Stream, or an object with `__cuda_stream__`",
         )
     })
-}
-
-/// A stream of a backend that has none.
-pub fn no_streams() -> PyErr {
-    LaunchError::new_err("the backend `cpu` has no streams: a launch has run when the call returns")
 }

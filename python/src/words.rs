@@ -1,12 +1,12 @@
 //! Words that stand for Rust's small enums, and lists of numbers.
 
 use pagelift::backends::{CopyCalls, Pieces};
-use pagelift::geometry::{Landing, Memory, PagedLift, StateLift};
-use pagelift::id::{HostBlockId, PageId};
+use pagelift::geometry::{Landing, Lift, Memory};
 use pagelift::import::{Policy, Recurrence};
 use pagelift::layout::{ConvOrder, HeadOrder, KvRegions, KvScales};
 use pagelift::lifecycle::Lane;
 use pagelift::plan::TailRows;
+use pagelift_bindings::keys::Way;
 use pyo3::Borrowed;
 use pyo3::prelude::*;
 
@@ -46,9 +46,8 @@ macro_rules! words {
 words! {
     Memory: "memory", ["host" => Memory::Host, "device" => Memory::Device];
     Landing: "landing", ["host" => Landing::Host, "device" => Landing::Device];
-    PagedLift: "lift of a paged group",
-        ["tail" => PagedLift::Tail, "all" => PagedLift::All, "none" => PagedLift::None];
-    StateLift: "lift of a ring or state group", ["state" => StateLift::State, "none" => StateLift::None];
+    Lift: "lift",
+        ["tail" => Lift::Tail, "all" => Lift::All, "state" => Lift::State, "none" => Lift::None];
     TailRows: "mode",
         ["whole" => TailRows::Whole, "exact" => TailRows::Exact, "exact-zeroed" => TailRows::ExactZeroed];
     Lane: "lane", ["lift" => Lane::Lift, "write-back" => Lane::WriteBack, "mirror" => Lane::Mirror];
@@ -63,32 +62,14 @@ words! {
     KvScales: "scales", ["outside" => KvScales::Outside, "per-token-head" => KvScales::PerTokenHead];
 }
 
-/// Which way a plan copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Host to device.
-    Down,
-    /// Device to host.
-    Up,
-    /// Device to device.
-    Across,
-}
-
 impl Words for Way {
     const WHAT: &'static str = "direction";
     const ALL: &'static [(&'static str, Self)] =
-        &[("host to device", Self::Down), ("device to host", Self::Up), ("device to device", Self::Across)];
-}
-
-impl Way {
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        Self::ALL.iter().find(|(_, way)| *way == self).map_or("?", |(word, _)| word)
-    }
+        &[(Self::Down.name(), Self::Down), (Self::Up.name(), Self::Up), (Self::Across.name(), Self::Across)];
 }
 
 /// A list of block or page numbers: a sequence of integers, or a one-dimensional array of them on the host.
-pub struct Numbers(Vec<u32>);
+pub struct Numbers(pub Vec<u32>);
 
 impl<'py> FromPyObject<'_, 'py> for Numbers {
     type Error = PyErr;
@@ -99,17 +80,5 @@ impl<'py> FromPyObject<'_, 'py> for Numbers {
             return Ok(Self(object.call_method0("tolist")?.extract()?));
         }
         Ok(Self(object.extract()?))
-    }
-}
-
-impl Numbers {
-    /// As blocks of a host pool.
-    pub fn blocks(&self) -> Vec<HostBlockId> {
-        self.0.iter().copied().map(HostBlockId::new).collect()
-    }
-
-    /// As pages of a device pool.
-    pub fn pages(&self) -> Vec<PageId> {
-        self.0.iter().copied().map(PageId::new).collect()
     }
 }

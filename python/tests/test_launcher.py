@@ -63,8 +63,9 @@ def test_options_are_checked(world):
     with pytest.raises(pagelift.BackendError):
         pagelift.Cpu(threads=5000)
     launcher = pagelift.Launcher.bind(world.backend, world.memory, plan, workers=1)
-    with pytest.raises(pagelift.LaunchError, match="no streams"):
+    with pytest.raises(pagelift.LaunchError, match="no streams") as error:
         launcher.set_stream(1)
+    assert error.value.kind == "NoStreams"
     with pytest.raises(TypeError, match="a stream is"):
         launcher.set_stream("stream")
     launcher.set_stream(None)
