@@ -178,8 +178,8 @@ impl<T: Object> Table<T> {
         }
     }
 
-    /// Puts an object into a slot.
-    fn insert(&self, value: T) -> Outcome<u64> {
+    /// The number of a slot that nothing is in, and the slot.
+    fn unused(&self) -> Outcome<(u32, &Slot<T>)> {
         let full = || {
             Failure::new(Status::TooManyHandles, format!("there are no more handles of {}", T::KIND.name()))
         };
@@ -198,13 +198,12 @@ impl<T: Object> Table<T> {
             }
         };
         drop(unused);
-        let slot = self.slot(number).ok_or_else(full)?;
-        // Nobody has a handle of it; a forged one may be tried just now, and is gone at once.
-        *slot.value.write().unwrap_or_else(PoisonError::into_inner) = Some(value);
-        LIVE.fetch_add(1, Ordering::Relaxed);
-        let generation = u64::from(slot.generation.load(Ordering::Acquire));
-        let kind = T::KIND as u64;
-        Ok(kind << (SLOT_BITS + GENERATION_BITS) | generation << SLOT_BITS | u64::from(number))
+        Ok((number, self.slot(number).ok_or_else(full)?))
+    }
+
+    /// Gives a slot out again.
+    fn give_back(&self, number: u32) {
+        self.unused.lock().unwrap_or_else(PoisonError::into_inner).freed.push(number);
     }
 
     /// Takes an object out, unless `may` refuses.
@@ -221,13 +220,13 @@ impl<T: Object> Table<T> {
         may(value.as_ref().ok_or_else(|| forged::<T>(handle))?)?;
         let taken = value.take().ok_or_else(|| forged::<T>(handle))?;
         LIVE.fetch_sub(1, Ordering::Relaxed);
-        let next = parts.generation.checked_add(1);
-        slot.generation.store(next.unwrap_or(0), Ordering::Release);
+        let next = parts.generation.saturating_add(1);
+        slot.generation.store(next, Ordering::Release);
         slot.value.clear_poison();
         drop(value);
-        // A slot whose generations are used up is not used again: an old handle would be good once more.
-        if next.is_some() {
-            self.unused.lock().unwrap_or_else(PoisonError::into_inner).freed.push(parts.slot);
+        // The last generation is given to nobody, and its slot is not used again: all handles of it are stale for good.
+        if next < u32::MAX {
+            self.give_back(parts.slot);
         }
         Ok(taken)
     }
@@ -313,7 +312,40 @@ impl<T: Object> Handle<T> {
 
 /// Keeps a new object, and gives its handle.
 pub fn keep<T: Object>(value: T) -> Outcome<u64> {
-    T::table().insert(value)
+    Ok(Vacancy::new()?.keep(value))
+}
+
+/// A place for an object that is not made yet. A call that changes something else has it before, so that it cannot fail for the lack of
+/// one afterwards.
+pub struct Vacancy<T: Object> {
+    number: u32,
+    slot: &'static Slot<T>,
+}
+
+impl<T: Object> Vacancy<T> {
+    /// One of the places that are left.
+    pub fn new() -> Outcome<Self> {
+        let (number, slot) = T::table().unused()?;
+        Ok(Self { number, slot })
+    }
+
+    /// Keeps the object there, and gives its handle.
+    pub fn keep(self, value: T) -> u64 {
+        let Self { number, slot } = self;
+        std::mem::forget(self);
+        // Nobody has a handle of it; a forged one may be tried just now, and is gone at once.
+        *slot.value.write().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        LIVE.fetch_add(1, Ordering::Relaxed);
+        let generation = u64::from(slot.generation.load(Ordering::Acquire));
+        let kind = T::KIND as u64;
+        kind << (SLOT_BITS + GENERATION_BITS) | generation << SLOT_BITS | u64::from(number)
+    }
+}
+
+impl<T: Object> Drop for Vacancy<T> {
+    fn drop(&mut self) {
+        T::table().give_back(self.number);
+    }
 }
 
 /// Counts the objects of all kinds that were made and not freed: 0 in a program that leaks none.
@@ -335,6 +367,13 @@ mod tests {
 
     struct Thing(u32);
     object!(Thing, Layout);
+
+    struct Other;
+    object!(Other, Backend);
+
+    /// In a slot near the end of its generations.
+    struct Aged;
+    object!(Aged, Plan);
 
     /// The status of a refusal.
     fn refusal<T>(outcome: Outcome<T>) -> Status {
@@ -398,6 +437,38 @@ mod tests {
     }
 
     #[test]
+    fn a_place_that_is_not_taken_is_given_out_again() {
+        let place = Vacancy::<Other>::new().unwrap();
+        let number = place.number;
+        drop(place);
+        let place = Vacancy::<Other>::new().unwrap();
+        assert_eq!(place.number, number);
+        let other = Handle::<Other>::new(place.keep(Other));
+        assert!(other.take().is_ok());
+    }
+
+    #[test]
+    fn handles_of_a_slot_that_is_used_up_stay_stale() {
+        let first = keep(Aged).unwrap();
+        let number = first as u32 & ((1 << SLOT_BITS) - 1);
+        Handle::<Aged>::new(first).take().unwrap();
+        let slot = Aged::table().slot(number).unwrap();
+        slot.generation.store(u32::MAX - 1, Ordering::Release);
+        let last = keep(Aged).unwrap();
+        Handle::<Aged>::new(last).take().unwrap();
+        // No handle is given for it any more.
+        let next = keep(Aged).unwrap();
+        assert_ne!(next as u32 & ((1 << SLOT_BITS) - 1), number);
+        for stale in [first, last] {
+            assert_eq!(refusal(Handle::<Aged>::new(stale).look(|_| Ok(()))), Status::StaleHandle);
+        }
+        assert_eq!(
+            refusal(Handle::<Aged>::new(last + (1 << SLOT_BITS)).look(|_| Ok(()))),
+            Status::InvalidHandle
+        );
+    }
+
+    #[test]
     fn what_a_panic_left_can_only_be_freed() {
         let thing = Handle::<Thing>::new(keep(Thing(1)).unwrap());
         let panicked = std::panic::catch_unwind(|| thing.change::<()>(|_| panic!("for the test")));
@@ -408,16 +479,5 @@ mod tests {
         // Its slot is as good as new.
         let next = Handle::<Thing>::new(keep(Thing(2)).unwrap());
         assert_eq!(next.take().unwrap().0, 2);
-    }
-
-    #[test]
-    fn a_slot_whose_generations_are_used_up_is_not_used_again() {
-        let handle = keep(Thing(1)).unwrap();
-        let slot = Thing::table().slot(handle as u32 & 0xff_ffff).unwrap();
-        slot.generation.store(u32::MAX, Ordering::Release);
-        let last = handle | (u64::from(u32::MAX) << SLOT_BITS);
-        Handle::<Thing>::new(last).take().unwrap();
-        assert_ne!(refusal(Handle::<Thing>::new(last).look(|_| Ok(()))), Status::Ok);
-        assert_ne!(keep(Thing(2)).map(|next| next as u32 & 0xff_ffff).unwrap(), handle as u32 & 0xff_ffff);
     }
 }

@@ -88,6 +88,8 @@ impl What {
 
 const PLACE_BITS: u32 = 24;
 const WHAT_BITS: u32 = 8;
+/// Keys of a geometry.
+const MOST: usize = 1 << PLACE_BITS;
 
 /// All that a builder has given keys to.
 pub struct Keys {
@@ -105,8 +107,9 @@ macro_rules! list {
     ($add:ident, $find:ident, $list:ident, $key:ident, $what:ident, $item:ty) => {
         /// Gives a key.
         pub fn $add(&mut self, item: $item) -> Outcome<$key> {
+            let key = $key { value: self.key(What::$what, self.$list.len())? };
             self.$list.push(item);
-            Ok($key { value: self.key(What::$what, self.$list.len() - 1)? })
+            Ok(key)
         }
 
         /// What a key is of.
@@ -134,6 +137,15 @@ impl Keys {
     list!(add_compact, compact, compact, CompactRouteKey, CompactRoute, AnyCompactRoute);
     list!(add_digest, digest, digests, DigestKey, Digest, AnyDigest);
 
+    /// Refuses a builder that has given all keys there are, before it changes. A group counts for the ways that it gets when the geometry is
+    /// built, too.
+    pub fn room(&self) -> Outcome {
+        let given =
+            [self.pools.len(), self.sides.len(), self.routes.len(), self.compact.len(), self.digests.len()];
+        let given = self.groups.len().saturating_mul(3).saturating_add(given.iter().sum());
+        if given.saturating_add(3) <= MOST { Ok(()) } else { Err(too_many()) }
+    }
+
     /// All groups, with their keys.
     pub fn groups(&self) -> Outcome<Vec<(GroupKey, AnyGroup)>> {
         let groups = self.groups.iter().enumerate();
@@ -141,11 +153,10 @@ impl Keys {
     }
 
     fn key(&self, what: What, place: usize) -> Outcome<u64> {
-        let place = u64::try_from(place).ok().filter(|place| *place < 1 << PLACE_BITS);
-        let place = place.ok_or_else(|| {
-            Failure::new(Status::TooManyHandles, "a builder gives 16,777,216 keys of a kind")
-        })?;
-        Ok(u64::from(self.builder) << (WHAT_BITS + PLACE_BITS) | (what as u64) << PLACE_BITS | place)
+        if place >= MOST {
+            return Err(too_many());
+        }
+        Ok(u64::from(self.builder) << (WHAT_BITS + PLACE_BITS) | (what as u64) << PLACE_BITS | place as u64)
     }
 
     fn place(&self, what: What, key: u64) -> Outcome<usize> {
@@ -177,6 +188,10 @@ impl Default for Keys {
     fn default() -> Self {
         Self::new()
     }
+}
+
+fn too_many() -> Failure {
+    Failure::new(Status::TooManyHandles, "a geometry has 16,777,216 keys at most")
 }
 
 fn forged(key: u64, what: What) -> Failure {

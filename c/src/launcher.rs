@@ -10,7 +10,7 @@ use pagelift_bindings::launcher::{Launches, bind};
 
 use crate::backend::Backend;
 use crate::foreign::{C, In, Out};
-use crate::handle::{Handle, keep, object};
+use crate::handle::{Handle, Vacancy, object};
 use crate::held::Held;
 use crate::memory::Registry;
 use crate::plan::{DigestNumber, Plan};
@@ -95,6 +95,7 @@ pub extern "C" fn pagelift_launcher_bind(
                 launcher::LauncherOptions { slots, workers: NonZeroU32::new(workers), repeat }
             }
         };
+        let place = Vacancy::new()?;
         let own = plan.handle().change(|plan| {
             let memory = registry.handle().look(|own| Ok(Arc::clone(&own.shared)))?;
             let bound = {
@@ -103,7 +104,7 @@ pub extern "C" fn pagelift_launcher_bind(
             };
             Ok(Launching::new(bound, memory))
         })?;
-        out.put(Launcher { value: keep(own)? });
+        out.put(Launcher { value: place.keep(own) });
         Ok(())
     })
 }

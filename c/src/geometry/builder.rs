@@ -10,10 +10,10 @@ use pagelift_bindings::keys::AnyRoute;
 use super::sides::{GroupSpec, SideSpec};
 use super::{Built, Geometry};
 use crate::foreign::{In, Out, Text};
-use crate::handle::{Handle, keep, object};
+use crate::handle::{Handle, Vacancy, keep, object};
 use crate::keys::{CompactRouteKey, DigestKey, GroupKey, Keys, PoolId, RouteKey, SideKey};
 use crate::memory::{Region, place};
-use crate::status::{Failure, Status, answer};
+use crate::status::{Failure, Outcome, Status, answer};
 
 /// Collects pools, groups, sides and routes. A call that fails leaves it as it was.
 #[repr(C)]
@@ -26,6 +26,14 @@ pub struct GeometryBuilder {
 impl GeometryBuilder {
     const fn handle(self) -> Handle<Building> {
         Handle::new(self.value)
+    }
+
+    /// Adds something that gets a key, where there is one left.
+    fn add<R>(self, add: impl FnOnce(&mut Building) -> Outcome<R>) -> Outcome<R> {
+        self.handle().change(|own| {
+            own.keys.room()?;
+            add(own)
+        })
     }
 }
 
@@ -88,7 +96,7 @@ pub extern "C" fn pagelift_geometry_builder_pool(
             regions.list(regions_count, "spec->regions")?.into_iter().map(Region::region).collect();
         let each = if blocks_per_extent == 0 { blocks } else { blocks_per_extent };
         let spec = geometry::PoolSpec::new(&name, memory, blocks, &regions).extents_of(each);
-        pool.put(builder.handle().change(|own| own.keys.add_pool((own.builder.pool(spec)?, memory)))?);
+        pool.put(builder.add(|own| own.keys.add_pool((own.builder.pool(spec)?, memory)))?);
         Ok(())
     })
 }
@@ -106,7 +114,7 @@ pub extern "C" fn pagelift_geometry_builder_group(
     answer(|| {
         let group = group.ready("group")?;
         let spec = spec.sized("spec")?;
-        group.put(builder.handle().change(|own| {
+        group.put(builder.add(|own| {
             let spec = spec.read(&own.keys)?;
             own.keys.add_group(erased::group(&mut own.builder, spec)?)
         })?);
@@ -127,7 +135,7 @@ pub extern "C" fn pagelift_geometry_builder_side(
     answer(|| {
         let side = side.ready("side")?;
         let spec = spec.sized("spec")?;
-        side.put(builder.handle().change(|own| {
+        side.put(builder.add(|own| {
             let spec = spec.read(&own.keys)?;
             let side = erased::side(&mut own.builder, *own.keys.group(group)?, spec)?;
             own.keys.add_side(side)
@@ -149,7 +157,7 @@ pub extern "C" fn pagelift_geometry_builder_main_side(
     answer(|| {
         let side = side.ready("side")?;
         let memory = place(memory, "memory")?;
-        side.put(builder.handle().change(|own| {
+        side.put(builder.add(|own| {
             let side = erased::main_side(&own.builder, *own.keys.group(group)?, memory);
             let none =
                 || Failure::new(Status::Geometry, format!("the group has no side on the {}", memory.name()));
@@ -172,7 +180,7 @@ pub extern "C" fn pagelift_geometry_builder_route(
 ) -> Status {
     answer(|| {
         let out = route.ready("route")?;
-        out.put(builder.handle().change(|own| {
+        out.put(builder.add(|own| {
             let (from, to) = (*own.keys.side(source)?, *own.keys.side(destination)?);
             own.keys.add_route(erased::route(&mut own.builder, from, to)?)
         })?);
@@ -192,7 +200,7 @@ pub extern "C" fn pagelift_geometry_builder_compact_route(
 ) -> Status {
     answer(|| {
         let out = route.ready("route")?;
-        out.put(builder.handle().change(|own| {
+        out.put(builder.add(|own| {
             let (from, to) = (*own.keys.side(source)?, *own.keys.side(destination)?);
             own.keys.add_compact(erased::compact_route(&mut own.builder, from, to)?)
         })?);
@@ -211,7 +219,7 @@ pub extern "C" fn pagelift_geometry_builder_digest(
 ) -> Status {
     answer(|| {
         let digest = digest.ready("digest")?;
-        digest.put(builder.handle().change(|own| {
+        digest.put(builder.add(|own| {
             let side = *own.keys.side(side)?;
             own.keys.add_digest(erased::digest(&mut own.builder, side)?)
         })?);
@@ -231,6 +239,7 @@ pub extern "C" fn pagelift_geometry_builder_build(
 ) -> Status {
     answer(|| {
         let geometry = geometry.ready("geometry")?;
+        let place = Vacancy::new()?;
         let Building { builder, mut keys } = builder.handle().take()?;
         let built = builder.build()?;
         let mut ways = Vec::new();
@@ -240,7 +249,7 @@ pub extern "C" fn pagelift_geometry_builder_build(
             ways.push((name, way(lift, &mut keys)?, way(spill, &mut keys)?));
         }
         let own = Built { geometry: Arc::new(built), keys: Arc::new(keys), ways };
-        geometry.put(Geometry { value: keep(own)? });
+        geometry.put(Geometry { value: place.keep(own) });
         Ok(())
     })
 }

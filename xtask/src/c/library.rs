@@ -70,7 +70,7 @@ pub fn install(workspace: &Workspace, prefix: &Path) -> Result<Installed> {
     copy(&root.join("include/pagelift.h"), &include.join("pagelift.h"))?;
     let version = workspace.version(PACKAGE)?;
     let text = read(&root.join("pagelift.pc.in"))?;
-    let text = text.replace("@PREFIX@", &prefix.display().to_string()).replace("@VERSION@", &version);
+    let text = text.replace("@VERSION@", &version);
     let to = config.join("pagelift.pc");
     fs::write(&to, text).with_context(|| format!("could not write {}", to.display()))?;
     Ok(Installed { prefix: prefix.to_owned() })
