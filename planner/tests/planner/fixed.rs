@@ -106,6 +106,17 @@ impl One {
         Self { geometry: Arc::new(builder.build().unwrap()), group }
     }
 
+    /// A group without a host side: four pages of four rows, which land on the device.
+    pub fn on_the_device() -> Self {
+        let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
+        let mut builder = GeometryBuilder::new();
+        let device = pool(&mut builder, Memory::Device, 4, 4 * 64);
+        let side = blocks_outermost(device, 1, 64, &layout);
+        let spec = paged("main", 1, PagedLift::None, side.clone(), side);
+        let group = builder.group(GroupSpec { host: None, landing: Landing::Device, ..spec }).unwrap();
+        Self { geometry: Arc::new(builder.build().unwrap()), group }
+    }
+
     pub fn plan(&self) -> RestorePlan {
         RestorePlan::new(Arc::clone(&self.geometry), PlanCapacity::default()).unwrap()
     }

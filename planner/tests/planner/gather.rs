@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagelift_planner::error::PlanError;
-use pagelift_planner::geometry::{Landing, PagedLift};
+use pagelift_planner::geometry::PagedLift;
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{
@@ -358,16 +358,8 @@ fn pages_and_states_go_back_to_the_host_whole() {
 
 #[test]
 fn a_group_without_a_host_side_cannot_be_spilled() {
-    use crate::fixed::{blocks_outermost, paged, pool};
-    use pagelift_planner::geometry::{GeometryBuilder, Memory};
-    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
-    let mut builder = GeometryBuilder::new();
-    let device = pool(&mut builder, Memory::Device, 4, 4 * 64);
-    let side = blocks_outermost(device, 1, 64, &layout);
-    let mut spec = paged("main", 1, PagedLift::None, side.clone(), side);
-    (spec.host, spec.landing) = (None, Landing::Device);
-    let group = builder.group(spec).unwrap();
-    let mut plan = WriteBackPlan::new(Arc::new(builder.build().unwrap()), PlanCapacity::default()).unwrap();
+    let One { geometry, group } = One::on_the_device();
+    let mut plan = WriteBackPlan::new(geometry, PlanCapacity::default()).unwrap();
     let error = plan.spill(group, &pages(&[0]), &hosts(&[0])).unwrap_err();
     assert_eq!(error.to_string(), "group `main` has no host side to copy device to host");
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagelift_planner::error::PlanError;
-use pagelift_planner::geometry::{Memory, PagedLift, Region};
+use pagelift_planner::geometry::{PagedLift, Region};
 use pagelift_planner::id::PageId;
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::plan::{MirrorPlan, Plan, Queries, RowBinding, RowCapacity, SlotWidth};
@@ -151,16 +151,8 @@ fn case_01_slots_and_rows_that_need_more_than_32_bits_are_refused() {
 
 #[test]
 fn a_group_without_a_host_side_cannot_be_mirrored() {
-    use crate::fixed::{blocks_outermost, paged, pool};
-    use pagelift_planner::geometry::{GeometryBuilder, Landing};
-    let layout = PagedLayout::builder(4).segment("row", 16).build().unwrap();
-    let mut builder = GeometryBuilder::new();
-    let device = pool(&mut builder, Memory::Device, 4, 4 * 64);
-    let side = blocks_outermost(device, 1, 64, &layout);
-    let mut spec = paged("main", 1, PagedLift::None, side.clone(), side);
-    (spec.host, spec.landing) = (None, Landing::Device);
-    let group = builder.group(spec).unwrap();
-    let mut plan = MirrorPlan::new(Arc::new(builder.build().unwrap()), RowCapacity::default()).unwrap();
+    let One { geometry, group } = One::on_the_device();
+    let mut plan = MirrorPlan::new(geometry, RowCapacity::default()).unwrap();
     let error = plan.bind(group, RowBinding::new(8, 16)).unwrap_err();
     assert_eq!(error.to_string(), "group `main` has no host side to copy device to host");
     let page = PageId::new(0);
