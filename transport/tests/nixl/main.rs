@@ -46,30 +46,12 @@ fn groups() -> Vec<GroupMeaning> {
         ("ssm", (Meaning::State, 1), &[600, 2048]),
         ("ple", (Meaning::State, 1), &[777]),
     ];
-    let group = |(name, (meaning, rows), segments): (&str, (Meaning, u32), &[u32])| GroupMeaning {
-        name: name.into(),
-        meaning,
-        layers: 3,
-        rows,
-        segments: segments.to_vec(),
-    };
-    kinds.map(group).into()
+    kinds.map(|(name, (meaning, rows), segments)| GroupMeaning::new(name, meaning, 3, rows, segments)).into()
 }
 
 /// How P and D keep them: pages of other sizes, other strides, other orders.
 fn arranged(producer: bool) -> Vec<Arrangement> {
-    let arrangement = |group: &GroupMeaning| {
-        let own = Arrangement {
-            split: if producer { 2 } else { 1 },
-            gap: if producer { 0 } else { 8 },
-            apart: !producer,
-            reversed: !producer,
-            blocks_outermost: producer,
-            pages_per_extent: 4,
-        };
-        own.of(group)
-    };
-    groups().iter().map(arrangement).collect()
+    world::arranged(&groups(), producer, 8)
 }
 
 /// Where an engine's bytes really are.

@@ -95,23 +95,9 @@ fn reads_are_split_by_bytes_at_blocks() {
 
 #[test]
 fn what_no_page_of_the_producer_covers_is_zeroed() {
-    let groups = [GroupMeaning {
-        name: "main".into(),
-        meaning: Meaning::Paged { tokens_per_row: 1 },
-        layers: 1,
-        rows: BLOCK,
-        segments: vec![8],
-    }];
-    let arranged = |split| Arrangement {
-        split,
-        gap: 0,
-        apart: false,
-        reversed: false,
-        blocks_outermost: false,
-        pages_per_extent: 64,
-    };
-    let ours = Engine::new(Memory::Host, &groups, &[arranged(1)], 1);
-    let theirs = Engine::new(Memory::Device, &groups, &[arranged(4)], 2);
+    let groups = [GroupMeaning::new("main", Meaning::Paged { tokens_per_row: 1 }, 1, BLOCK, &[8])];
+    let ours = Engine::new(Memory::Host, &groups, &[Arrangement::plain(1)], 1);
+    let theirs = Engine::new(Memory::Device, &groups, &[Arrangement::plain(4)], 2);
     let peer = Peer::pair(&ours.offer(BASE), &theirs.offer(BASE)).unwrap();
     // 16 + 5 tokens: of the second block, P's pages of 4 tokens cover two of four.
     let plan = plan(&peer, 21, &main(&[1, 0]), &main(&[2, 5])).unwrap();

@@ -148,17 +148,9 @@ fn case_22_memory_that_groups_share_is_listed_once() {
 #[test]
 fn segments_that_a_peer_says_share_bytes_name_none_past_its_memory() {
     let meaning = Meaning::Paged { tokens_per_row: 1 };
-    let groups = [GroupMeaning { name: "g".into(), meaning, layers: 1, rows: BLOCK, segments: vec![100, 1] }];
-    let arranged = |split| Arrangement {
-        split,
-        gap: 0,
-        apart: false,
-        reversed: false,
-        blocks_outermost: false,
-        pages_per_extent: 64,
-    };
-    let ours = Engine::new(Memory::Host, &groups, &[arranged(2)], 1);
-    let mut theirs = Engine::new(Memory::Device, &groups, &[arranged(1)], 2).offer(BASE);
+    let groups = [GroupMeaning::new("g", meaning, 1, BLOCK, &[100, 1])];
+    let ours = Engine::new(Memory::Host, &groups, &[Arrangement::plain(2)], 1);
+    let mut theirs = Engine::new(Memory::Device, &groups, &[Arrangement::plain(1)], 2).offer(BASE);
     // In the first half of each of its pages the second segment follows the first, as in ours; in the last it would end
     // 8 bytes behind the page.
     let group = theirs.regions.groups.get_mut("g").unwrap();

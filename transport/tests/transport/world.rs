@@ -219,6 +219,10 @@ fn add(builder: &mut GeometryBuilder, memory: Memory, group: &GroupMeaning, own:
 }
 
 impl GroupMeaning {
+    pub fn new(name: &str, meaning: Meaning, layers: u32, rows: u32, segments: &[u32]) -> Self {
+        Self { name: name.into(), meaning, layers, rows, segments: segments.to_vec() }
+    }
+
     fn segment_name(&self, number: usize) -> String {
         match self.meaning {
             // It has one, which the planner names.
@@ -229,6 +233,12 @@ impl GroupMeaning {
 }
 
 impl Arrangement {
+    /// Blocks of so many pages, and nothing else about them that would be special.
+    pub fn plain(split: u32) -> Self {
+        let (apart, reversed, blocks_outermost) = (false, false, false);
+        Self { split, gap: 0, apart, reversed, blocks_outermost, pages_per_extent: 64 }
+    }
+
     /// As it may be for a group: only paged blocks are several pages, and a state is in one region.
     #[must_use]
     pub fn of(mut self, group: &GroupMeaning) -> Self {
@@ -237,4 +247,14 @@ impl Arrangement {
         }
         self
     }
+}
+
+/// How P keeps groups, and D: in pages of other sizes, with other strides, in other orders. D has `gap` bytes between rows.
+pub fn arranged(groups: &[GroupMeaning], producer: bool, gap: u32) -> Vec<Arrangement> {
+    let own = if producer {
+        Arrangement { blocks_outermost: true, pages_per_extent: 4, ..Arrangement::plain(2) }
+    } else {
+        Arrangement { gap, apart: true, reversed: true, pages_per_extent: 4, ..Arrangement::plain(1) }
+    };
+    groups.iter().map(|group| own.clone().of(group)).collect()
 }

@@ -17,7 +17,7 @@ use pagelift_transport::transfer::Destination;
 use serde::{Deserialize, Serialize};
 
 use crate::engines::{Bytes, Layout};
-use crate::world::{Arrangement, BASE, BLOCK, Engine, GroupMeaning, Meaning};
+use crate::world::{self, Arrangement, BASE, BLOCK, Engine, GroupMeaning, Meaning};
 
 /// Short enough for a test, and long enough for a machine that is busy.
 const TERMS: Terms = Terms {
@@ -65,29 +65,11 @@ fn groups() -> Vec<GroupMeaning> {
         ("ring", (Meaning::Ring, 8), &[28]),
         ("gdn", (Meaning::State, 1), &[100, 300]),
     ];
-    let group = |(name, (meaning, rows), segments): (&str, (Meaning, u32), &[u32])| GroupMeaning {
-        name: name.into(),
-        meaning,
-        layers: 2,
-        rows,
-        segments: segments.to_vec(),
-    };
-    kinds.map(group).into()
+    kinds.map(|(name, (meaning, rows), segments)| GroupMeaning::new(name, meaning, 2, rows, segments)).into()
 }
 
 fn arranged(producer: bool) -> Vec<Arrangement> {
-    let own = |group: &GroupMeaning| {
-        Arrangement {
-            split: if producer { 2 } else { 1 },
-            gap: if producer { 0 } else { 8 },
-            apart: !producer,
-            reversed: !producer,
-            blocks_outermost: producer,
-            pages_per_extent: 4,
-        }
-        .of(group)
-    };
-    groups().iter().map(own).collect()
+    world::arranged(&groups(), producer, 8)
 }
 
 /// An engine's bytes while a transport may read and write them: there are no references to them, only this address.

@@ -26,7 +26,7 @@ use pagelift_transport::producer::{Answer, Ask, Exporter, Freed, Producer, Produ
 use self::fabric::{Agent, Fabric};
 use self::wires::{Door, Tap, Tapped, link};
 use crate::reference::{Lists, expected, lists, tables};
-use crate::world::{Arrangement, BASE, BLOCK, Engine, GroupMeaning, Meaning};
+use crate::world::{self, Arrangement, BASE, BLOCK, Engine, GroupMeaning, Meaning};
 
 /// Tokens of every import, of which D has those of the first block: of the last, P's pages cover a part.
 const IMPORTED: u32 = 4 * BLOCK + 5;
@@ -38,13 +38,7 @@ fn terms() -> Terms {
 }
 
 fn groups() -> Vec<GroupMeaning> {
-    let group = |name: &str, meaning, rows, segments: &[u32]| GroupMeaning {
-        name: name.into(),
-        meaning,
-        layers: 2,
-        rows,
-        segments: segments.to_vec(),
-    };
+    let group = |name, meaning, rows, segments| GroupMeaning::new(name, meaning, 2, rows, segments);
     let paged = |tokens_per_row| Meaning::Paged { tokens_per_row };
     vec![
         group("main", paged(1), BLOCK, &[8, 3]),
@@ -55,18 +49,7 @@ fn groups() -> Vec<GroupMeaning> {
 }
 
 fn arranged(producer: bool) -> Vec<Arrangement> {
-    let own = |group: &GroupMeaning| {
-        Arrangement {
-            split: if producer { 2 } else { 1 },
-            gap: if producer { 0 } else { 2 },
-            apart: !producer,
-            reversed: !producer,
-            blocks_outermost: producer,
-            pages_per_extent: 4,
-        }
-        .of(group)
-    };
-    groups().iter().map(own).collect()
+    world::arranged(&groups(), producer, 2)
 }
 
 /// P's engine: what it will answer, and what it was given back.
