@@ -39,12 +39,9 @@ impl Scratch {
 
     /// Writes numbers of `width` bytes.
     pub fn write(&self, pools: &mut Pools, address: u64, width: u32, numbers: &[i64]) {
-        let width = width as usize;
-        let bytes = pools.memory.bytes_mut(self.region).unwrap();
-        let from = (address - self.start) as usize;
-        for (to, number) in bytes[from..].chunks_exact_mut(width).zip(numbers) {
-            to.copy_from_slice(&number.to_le_bytes()[..width]);
-        }
+        let bytes = |number: &i64| number.to_le_bytes().into_iter().take(width as usize);
+        let bytes: Vec<u8> = numbers.iter().flat_map(bytes).collect();
+        pools.memory.write(self.region, address - self.start, &bytes).unwrap();
     }
 }
 

@@ -36,22 +36,28 @@ pub fn joined(jobs: Vec<Vec<Read>>) -> Vec<Rows> {
 
 /// The digest of rows, by the formula that the kernel's documentation gives; `bytes` are those of an address.
 pub fn digest_of(rows: &Rows, mut bytes: impl FnMut(u64, u64) -> Vec<u8>) -> u64 {
+    let mut sum = 0_u64;
+    for (&(layer, segment, row), &(address, length)) in rows {
+        sum = sum.wrapping_add(terms(layer, segment, row, &bytes(address, length)));
+    }
+    sum
+}
+
+/// What one row's bytes add to a digest.
+#[must_use]
+pub fn terms(layer: u32, segment: u32, row: u32, bytes: &[u8]) -> u64 {
     const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
     let nth = |origin: u64, n: u64| {
         Draw::seeded(origin.wrapping_add(n.wrapping_sub(1).wrapping_mul(GAMMA))).number()
     };
-    let mut sum = 0_u64;
-    for (&(layer, segment, row), &(address, length)) in rows {
-        let place = u64::from(layer) << 32 | u64::from(segment);
-        let origin = nth(nth(u64::from_be_bytes(*b"pagelift"), place), u64::from(row));
-        for (index, chunk) in (0_u64..).zip(bytes(address, length).chunks(4)) {
-            let mut word = [0; 4];
-            word[..chunk.len()].copy_from_slice(chunk);
-            let term = nth(origin, index << 32 | u64::from(u32::from_le_bytes(word)));
-            sum = sum.wrapping_add(term);
-        }
-    }
-    sum
+    let place = u64::from(layer) << 32 | u64::from(segment);
+    let origin = nth(nth(u64::from_be_bytes(*b"pagelift"), place), u64::from(row));
+    let words = bytes.chunks(4).map(|chunk| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        u64::from(u32::from_le_bytes(word))
+    });
+    (0_u64..).zip(words).fold(0, |sum, (index, word)| sum.wrapping_add(nth(origin, index << 32 | word)))
 }
 
 /// One call.

@@ -228,3 +228,66 @@ impl LiftCall {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::{Move, merged};
+    use crate::shape::Scale;
+
+    /// What lifting a group does whose pages are as large as its blocks: page by page, and not row by row.
+    fn page_by_page(call: &LiftCall, group: &GroupModel, lists: &Lists) -> Vec<Move> {
+        let mut moves = Vec::new();
+        let (rows, slots) = (group.device.rows, u64::from(group.slots(&group.device)));
+        let mut copy = |block: u32, page: u32, rows: u32| {
+            for row in 0..rows {
+                let from = (&group.host, block, row);
+                group.copy_row(Some(from), (&group.device, page, row), &mut moves);
+            }
+        };
+        if group.lift == Lift::State {
+            copy(lists.blocks[0], lists.pages[0], rows);
+            return moves;
+        }
+        let tail = call.span.resume_at().get() / slots;
+        if group.lift == Lift::All {
+            (0..tail as usize).for_each(|index| copy(lists.blocks[index], lists.pages[index], rows));
+        }
+        let tokens = call.span.imported().get() - tail * slots;
+        let complete = (tokens / u64::from(group.tokens_per_row)) as u32;
+        let (block, page) = (lists.blocks[tail as usize], *lists.pages.last().unwrap());
+        match call.mode {
+            TailRows::Whole if tokens == 0 => {}
+            TailRows::Whole => copy(block, page, rows),
+            TailRows::Exact => copy(block, page, complete),
+            TailRows::ExactZeroed => {
+                copy(block, page, complete);
+                (complete..rows).for_each(|row| group.copy_row(None, (&group.device, page, row), &mut moves));
+            }
+        }
+        moves
+    }
+
+    #[test]
+    fn pages_as_large_as_blocks_are_lifted_page_by_page() {
+        let mut compared = 0;
+        for seed in 0..400 {
+            let mut draw = Draw::seeded(seed);
+            let world = World::draw(&mut draw, &Scale::planned(3));
+            let mut free = Free::all(&mut draw, &world);
+            let Some(call) = LiftCall::fitting(&mut draw, &world, &mut free) else { continue };
+            for lists in &call.lists {
+                let group = &world.groups[lists.group];
+                if !group.is_lifted || lists.landed || group.host.rows != group.device.rows {
+                    continue;
+                }
+                let mut effect = Effect::default();
+                call.lift_group(group, lists, &mut effect).unwrap();
+                let expected = merged(page_by_page(&call, group, lists));
+                assert_eq!(merged(effect.moves(&world)), expected, "seed {seed}: {call:?}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 200, "{compared}");
+    }
+}

@@ -1,12 +1,14 @@
 //! Worlds in real memory, and what every byte of it should be.
 
+use std::borrow::Cow;
+
 use pagelift::backends::Backend;
 use pagelift::geometry::Memory;
 use pagelift::memory::{RegionId, Registry};
 
 use crate::decode::Move;
 use crate::draw::Draw;
-use crate::shape::Shape;
+use crate::shape::{Arena, Shape};
 use crate::world::World;
 
 /// Registered memory, all of which is compared.
@@ -20,9 +22,21 @@ pub struct Pools {
 impl Pools {
     /// A shape in memory of a backend's, filled at random.
     pub fn new(draw: &mut Draw, shape: &Shape, backend: &impl Backend) -> (World, Self) {
-        let mut pools = Self { memory: Registry::new(), regions: Vec::new() };
-        let arenas: Vec<u64> =
-            shape.arenas().iter().map(|arena| pools.add(backend, arena.memory, arena.bytes)).collect();
+        Self::placed(draw, shape, |memory, arena| {
+            memory.allocate(backend, arena.memory, arena.bytes).unwrap()
+        })
+    }
+
+    /// The same, each arena in a region that `place` registers.
+    pub fn placed(
+        draw: &mut Draw,
+        shape: &Shape,
+        mut place: impl FnMut(&mut Registry, &Arena) -> RegionId,
+    ) -> (World, Self) {
+        let mut memory = Registry::new();
+        let regions: Vec<RegionId> = shape.arenas().iter().map(|arena| place(&mut memory, arena)).collect();
+        let arenas: Vec<u64> = regions.iter().map(|id| memory.region(*id).unwrap().address()).collect();
+        let mut pools = Self { memory, regions };
         pools.fill(draw);
         (shape.build(&arenas), pools)
     }
@@ -37,7 +51,13 @@ impl Pools {
     /// Random bytes everywhere: what is to be overwritten too.
     pub fn fill(&mut self, draw: &mut Draw) {
         for &id in &self.regions {
-            draw.fill(self.memory.bytes_mut(id).unwrap());
+            if let Some(bytes) = self.memory.bytes_mut(id) {
+                draw.fill(bytes);
+                continue;
+            }
+            let mut bytes = vec![0; self.memory.region(id).unwrap().bytes() as usize];
+            draw.fill(&mut bytes);
+            self.memory.write(id, 0, &bytes).unwrap();
         }
     }
 
@@ -65,7 +85,7 @@ impl Image {
     #[must_use]
     pub fn of(memory: &Registry, regions: &[RegionId]) -> Self {
         let region =
-            |id: &RegionId| (memory.region(*id).unwrap().address(), memory.bytes(*id).unwrap().to_vec());
+            |id: &RegionId| (memory.region(*id).unwrap().address(), contents(memory, *id).into_owned());
         Self::from_parts(regions.iter().map(region).collect())
     }
 
@@ -97,6 +117,11 @@ impl Image {
         }
     }
 
+    /// The same byte from `address` on.
+    pub fn fill(&mut self, address: u64, bytes: usize, value: u8) {
+        self.from(address)[..bytes].fill(value);
+    }
+
     /// Some bytes as they were.
     pub fn restore(&mut self, before: &mut Self, address: u64, bytes: u64) {
         let bytes = bytes as usize;
@@ -125,9 +150,9 @@ impl Image {
     pub fn difference(&self, memory: &Registry, regions: &[RegionId]) -> Option<String> {
         assert_eq!(regions.len(), self.regions.len());
         regions.iter().find_map(|&id| {
-            let (start, found) = (memory.region(id).unwrap().address(), memory.bytes(id).unwrap());
+            let start = memory.region(id).unwrap().address();
             let at = self.regions.binary_search_by_key(&start, |(start, _)| *start).unwrap();
-            difference(start, &self.regions[at].1, found)
+            difference(start, &self.regions[at].1, &contents(memory, id))
         })
     }
 
@@ -138,6 +163,18 @@ impl Image {
         let mut pairs = self.regions.iter().zip(&found.regions);
         pairs.find_map(|((start, expected), (_, found))| difference(*start, expected, found))
     }
+}
+
+/// What a region holds: a copy, where the host does not reach it.
+fn contents(memory: &Registry, id: RegionId) -> Cow<'_, [u8]> {
+    memory.bytes(id).map_or_else(
+        || {
+            let mut bytes = vec![0; memory.region(id).unwrap().bytes() as usize];
+            memory.read(id, 0, &mut bytes).unwrap();
+            bytes.into()
+        },
+        Cow::from,
+    )
 }
 
 fn difference(start: u64, expected: &[u8], found: &[u8]) -> Option<String> {

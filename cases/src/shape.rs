@@ -194,6 +194,20 @@ impl Draft {
         let inside = inside.collect();
         Self { kind, layers, tokens_per_row, row_bytes, landing, lift, inside }
     }
+
+    /// One with so many layers and rows on every side, each of one token, that lands on the host.
+    fn known(
+        draw: &mut Draw,
+        kind: GroupKind,
+        [layers, rows]: [u32; 2],
+        row_bytes: &[u32],
+        lift: Lift,
+    ) -> Self {
+        let sides = if kind == GroupKind::State { BLOCK_SIDES } else { SIDES.len() };
+        let inside = (0..sides).map(|_| Inside::draw(draw, Style::Odd, kind, rows, row_bytes)).collect();
+        let row_bytes = row_bytes.to_vec();
+        Self { kind, layers, tokens_per_row: 1, row_bytes, landing: Landing::Host, lift, inside }
+    }
 }
 
 /// One range of memory, allocated or registered at once.
@@ -251,13 +265,28 @@ impl Shape {
     pub fn draw(draw: &mut Draw, scale: &Scale) -> Self {
         let style = draw.pick(&[Style::Odd, Style::Odd, Style::Wide]);
         let count = 1 + draw.small(scale.groups);
-        let drafts: Vec<Draft> = (0..count).map(|_| Draft::draw(draw, style, scale)).collect();
+        let drafts = (0..count).map(|_| Draft::draw(draw, style, scale)).collect();
+        Self::of(draw, style, scale.blocks.clone(), drafts)
+    }
+
+    /// One that worked cases know: group 0 lifts its tail, and has two layers, and four rows of one token a page. Group 1 is
+    /// a state, of which nothing is lifted. Main sides have four blocks or more.
+    #[must_use]
+    pub fn small() -> Self {
+        let draw = &mut Draw::seeded(7);
+        let main = Draft::known(draw, GroupKind::Paged, [2, 4], &[16, 4], Lift::Tail);
+        let state = Draft::known(draw, GroupKind::State, [1, 1], &[100], Lift::None);
+        Self::of(draw, Style::Odd, 4..=8, vec![main, state])
+    }
+
+    /// Places groups in pools, and pools in memory; main sides have so many blocks.
+    fn of(draw: &mut Draw, style: Style, blocks: RangeInclusive<u32>, drafts: Vec<Draft>) -> Self {
+        let (least, most) = blocks.into_inner();
         let sides = vec![Vec::new(); drafts.len()];
         let mut shape = Self { arenas: Vec::new(), chunks: Vec::new(), pools: Vec::new(), drafts, sides };
         for side in 0..SIDES.len() {
             let members: Vec<usize> =
                 (0..shape.drafts.len()).filter(|&group| shape.drafts[group].inside.len() > side).collect();
-            let (least, most) = (*scale.blocks.start(), *scale.blocks.end());
             let blocks = |draw: &mut Draw| match side {
                 0 | 1 => least + draw.small(most - least + 1),
                 _ if side < BLOCK_SIDES => 1 + draw.small(least + 4),

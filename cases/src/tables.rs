@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use pagelift::backends::{Backend, Cpu, Emulated, Shape as LaunchShape};
 use pagelift::error::PlanError;
-use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
+use pagelift::launcher::{Counters, Launcher, LauncherOptions, Report, TicketState};
 use pagelift::plan::{DeviceToDevice, DeviceToHost, HostToDevice, Plan, PlanCapacity, RowCapacity};
 
 use crate::arrays::{Arrays, Scratch, Target};
@@ -75,9 +75,9 @@ pub fn run_on(draw: &mut Draw, backend: &impl Backend) -> Tally {
 }
 
 /// Options that vary what should make no difference.
-fn options(draw: &mut Draw) -> LauncherOptions {
+pub fn options(draw: &mut Draw) -> LauncherOptions {
     let workers = draw.pick(&[None, NonZeroU32::new(1), NonZeroU32::new(3)]);
-    LauncherOptions { slots: 2 + draw.small(3), workers, repeat: draw.once_in(3) }
+    LauncherOptions { slots: 1 + draw.small(4), workers, repeat: draw.once_in(3) }
 }
 
 /// A buffer with less room than the table needs takes nothing of it.
@@ -89,12 +89,31 @@ fn small_buffers<P: Plan>(draw: &mut Draw, plan: &P) {
     assert!(buffer.iter().all(|&byte| byte == 0xEE), "a table that does not fit was written in part");
 }
 
+/// Counts a plan that was staged.
+fn count_staged<P: Plan>(counted: &mut Counters, plan: &P) {
+    counted.staged += 1;
+    counted.jobs += plan.jobs() as u64;
+    counted.bytes = counted.bytes.map(|sum| sum + bytes(plan));
+}
+
+/// What a launcher has counted when the last plan has done this.
+fn with(counted: Counters, Report { rows, skipped, bad }: Report) -> Counters {
+    let and = |sum: Option<u64>, more: u32| sum.map(|sum| sum + u64::from(more));
+    Counters {
+        done: counted.done + 1,
+        rows: and(counted.rows, rows),
+        skipped: and(counted.skipped, skipped),
+        bad: counted.bad + u64::from(bad),
+        ..counted
+    }
+}
+
 /// Page plans: filled, staged once or twice, launched any number of times, cleared, and filled again.
-fn pages<D: Calls>(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut Pools) -> Tally {
+pub fn pages<D: Calls>(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut Pools) -> Tally {
     let mut session = Session::<D>::new(world, PlanCapacity { jobs: 48, list_entries: 96 });
     let options = options(draw);
     let mut launcher = Launcher::bind(backend, &pools.memory, &mut session.plan, options).unwrap();
-    let mut tally = Tally::default();
+    let (mut tally, mut counted) = (Tally::default(), Counters { bytes: Some(0), ..Counters::default() });
     for round in 0..3 {
         if round > 0 && draw.is_exhausted() {
             break;
@@ -106,7 +125,11 @@ fn pages<D: Calls>(draw: &mut Draw, backend: &impl Backend, world: &World, pools
         }
         small_buffers(draw, &session.plan);
         let before = pools.image();
-        let overwritten = draw.once_in(3).then(|| launcher.stage(&pools.memory, &mut session.plan).unwrap());
+        let overwrites = draw.once_in(3) && options.slots > 1;
+        let overwritten = overwrites.then(|| launcher.stage(&pools.memory, &mut session.plan).unwrap());
+        for _ in 0..1 + overwritten.iter().len() {
+            count_staged(&mut counted, &session.plan);
+        }
         let ticket = launcher.stage(&pools.memory, &mut session.plan).unwrap();
         pools.assert_is(&before);
         assert_eq!(launcher.state(ticket), TicketState::Pending);
@@ -119,6 +142,7 @@ fn pages<D: Calls>(draw: &mut Draw, backend: &impl Backend, world: &World, pools
                 tally.copied += bytes(&session.plan);
             }
             launcher.launch(&mut pools.memory).unwrap();
+            counted.launches += 1;
             assert_eq!(launcher.state(ticket), TicketState::Done(Report::default()));
             pools.assert_is(&expected);
             tally.compared += expected.bytes() as u64;
@@ -126,18 +150,22 @@ fn pages<D: Calls>(draw: &mut Draw, backend: &impl Backend, world: &World, pools
         if let Some(ticket) = overwritten {
             assert_eq!(launcher.state(ticket), TicketState::Superseded);
         }
+        counted.done += 1;
+        counted.superseded += u64::from(overwritten.is_some());
+        assert_eq!(launcher.counters(), counted);
     }
     tally
 }
 
 /// Row plans: mirrors and gathers by index lists, with page maps that change, and arrays that are partly nonsense.
-fn rows<D: Binds>(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut Pools) -> Tally {
+pub fn rows<D: Binds>(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut Pools) -> Tally {
     let mut scratch = Scratch::new(pools, backend);
     let mut session = RowSession::<D>::new(world, RowCapacity { jobs: 16, changes: 64 });
     let options = options(draw);
     let mut launcher = Launcher::bind(backend, &pools.memory, &mut session.plan, options).unwrap();
     let mut bound = bind_all(draw, world, &mut scratch, &mut session);
     let (mut tally, mut last) = (Tally::default(), None);
+    let mut counted = Counters { rows: Some(0), skipped: Some(0), ..Counters::default() };
     for round in 0..4 {
         if round > 0 && draw.is_exhausted() {
             break;
@@ -157,8 +185,11 @@ fn rows<D: Binds>(draw: &mut Draw, backend: &impl Backend, world: &World, pools:
             let ticket = launcher.stage(&pools.memory, &mut session.plan).unwrap();
             pools.assert_is(&before);
             session.staged();
+            count_staged(&mut counted, &session.plan);
             assert_eq!(launcher.state(ticket), TicketState::Pending);
-            last = Some((ticket, Report::default()));
+            if let Some((_, report)) = last.replace((ticket, Report::default())) {
+                counted = with(counted, report);
+            }
         }
         // The step writes its rows, and then says which they are: after staging, as a replay would.
         pools.fill(draw);
@@ -177,7 +208,9 @@ fn rows<D: Binds>(draw: &mut Draw, backend: &impl Backend, world: &World, pools:
             tally.copied += moves.iter().map(|piece| piece.bytes).sum::<u64>();
         }
         launcher.launch(&mut pools.memory).unwrap();
+        counted.launches += 1;
         assert_eq!(launcher.state(*ticket), TicketState::Done(*report));
+        assert_eq!(launcher.counters(), with(counted, *report));
         pools.assert_is(&expected);
         tally.compared += expected.bytes() as u64;
     }
@@ -212,11 +245,11 @@ fn bind_all<'w, D: Binds>(
 }
 
 /// Digest plans: the digests of whatever lies in memory, which stays as it is.
-fn digests(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut Pools) -> Tally {
+pub fn digests(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut Pools) -> Tally {
     let mut session = DigestSession::new(world, PlanCapacity { jobs: 48, list_entries: 96 });
     let options = LauncherOptions { repeat: false, ..options(draw) };
     let mut launcher = Launcher::bind(backend, &pools.memory, &mut session.plan, options).unwrap();
-    let mut tally = Tally::default();
+    let (mut tally, mut counted) = (Tally::default(), Counters { bytes: Some(0), ..Counters::default() });
     for round in 0..3 {
         if round > 0 && draw.is_exhausted() {
             break;
@@ -226,10 +259,13 @@ fn digests(draw: &mut Draw, backend: &impl Backend, world: &World, pools: &mut P
         let calls: Vec<_> = calls.collect();
         small_buffers(draw, &session.plan);
         let ticket = launcher.stage(&pools.memory, &mut session.plan).unwrap();
+        count_staged(&mut counted, &session.plan);
         pools.fill(draw);
         let mut expected = pools.image();
         launcher.launch(&mut pools.memory).unwrap();
         assert_eq!(launcher.state(ticket), TicketState::Done(Report::default()));
+        (counted.launches, counted.done) = (counted.launches + 1, counted.done + 1);
+        assert_eq!(launcher.counters(), counted);
         for (number, rows) in &calls {
             let digest = digest_of(rows, |address, bytes| expected.read(address, bytes));
             assert_eq!(launcher.digest(ticket, *number).unwrap(), digest);

@@ -10,9 +10,8 @@ use pagelift::backends::{
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
 
+use pagelift_cases::draw::Draw;
 use pagelift_fake_driver::{Machine, Pace};
-
-use crate::rng::Rng;
 
 /// One way to run kernels; a seed decides what may vary.
 pub trait Subject {
@@ -60,9 +59,9 @@ impl Subject for SingleLanes {
 }
 
 fn emulated(seed: u64, lanes: u32) -> Emulated {
-    let mut rng = Rng(seed);
-    let shape = Shape { blocks: rng.pick(&[1, 1, 2, 5]), warps: rng.pick(&[1, 4]), lanes };
-    Emulated { shape, seed: rng.next() }
+    let mut draw = Draw::seeded(seed);
+    let shape = Shape { blocks: draw.pick(&[1, 1, 2, 5]), warps: draw.pick(&[1, 4]), lanes };
+    Emulated { shape, seed: draw.number() }
 }
 
 /// A GPU whose launches have finished when the call returns: so the laws need not know that it has streams.
@@ -95,7 +94,7 @@ impl Subject for Software {
         }
         GPU.with(|(machine, gpu)| {
             machine.seed(seed);
-            machine.pace(Rng(seed).pick(&[Pace::Late, Pace::Early, Pace::Random]));
+            machine.pace(Draw::seeded(seed).pick(&[Pace::Late, Pace::Early, Pace::Random]));
             Waiting(Arc::clone(gpu))
         })
     }

@@ -11,13 +11,14 @@ use pagelift::error::{BackendError, LaunchError};
 use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, Report, TicketState};
 use pagelift::plan::{PlanCapacity, RestorePlan};
+use pagelift_cases::draw::Draw;
+use pagelift_cases::lift::LiftCall;
 
 use crate::device::{Device, MODES, on_devices};
 use crate::gpu::Lifts;
+use crate::lifts::ROOM;
 use crate::mirror;
 use crate::page_map::Fixture;
-use crate::restore::{Prompt, ROOM};
-use crate::rng::Rng;
 use crate::tickets::{one, slots, two};
 use crate::world::World;
 
@@ -40,9 +41,9 @@ on_devices! {
 fn an_engine_records_a_launcher_in_any_mode(device: &Device) {
     device.engine.enter();
     for (seed, mode) in (0..).zip(MODES.into_iter().flat_map(|mode| [mode; 2])) {
-        let mut rng = Rng(seed);
+        let mut draw = Draw::seeded(seed);
         let stream = device.engine.stream(seed % 2 == 0);
-        let mut it = Lifts::new(device, &mut rng, 2);
+        let mut it = Lifts::new(device, &mut draw, 2);
         it.launcher.set_stream(&stream.adopted(device)).unwrap();
         let graphs = [(); 2].map(|()| {
             assert_eq!(stream.begin(mode), 0);
@@ -51,10 +52,10 @@ fn an_engine_records_a_launcher_in_any_mode(device: &Device) {
             stream.end().unwrap()
         });
         for step in 0..6 {
-            let prompts = it.prompts(&mut rng);
+            let prompts = it.prompts(&mut draw);
             let ticket = it.stage(&prompts);
             for (graph, prompts) in [(step % 2, &prompts[..]), ((step + 1) % 2, &[])] {
-                let expected = it.expected(&mut rng, prompts);
+                let expected = it.expected(&mut draw, prompts);
                 graphs[graph].replay(&stream);
                 it.launcher.wait().unwrap();
                 it.world.assert_is(&expected);
@@ -67,28 +68,32 @@ fn an_engine_records_a_launcher_in_any_mode(device: &Device) {
 fn case_18_what_a_capture_forbids_is_refused_and_spoils_nothing(device: &Device) {
     device.engine.enter();
     for (seed, mode) in (0..).zip(MODES) {
-        let mut rng = Rng(seed);
+        let mut draw = Draw::seeded(seed);
         let stream = device.engine.stream(false);
-        let mut it = Lifts::new(device, &mut rng, 3);
+        let mut it = Lifts::new(device, &mut draw, 3);
         it.launcher.set_stream(&stream.adopted(device)).unwrap();
         it.stage(&[]);
-        it.launcher.launch(&mut it.world.memory).unwrap();
-        let prompts = it.prompts(&mut rng);
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
+        let prompts = it.prompts(&mut draw);
         let ticket = it.stage(&prompts);
-        let expected = it.expected(&mut rng, &prompts);
+        let expected = it.expected(&mut draw, &prompts);
 
         assert_eq!(stream.begin(mode), 0);
-        for refused in [it.try_stage(&[]).map(drop), it.launcher.launch(&mut it.world.memory)] {
+        for refused in [it.try_stage(&[]).map(drop), it.launcher.launch(&mut it.world.pools.memory)] {
             let error = refused.unwrap_err();
             assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
         }
-        let id = it.world.regions[0];
-        let waits = [it.launcher.wait(), it.world.memory.read(id, 0, &mut [0]), it.world.memory.release(id)];
+        let id = it.world.pools.regions[0];
+        let waits = [
+            it.launcher.wait(),
+            it.world.pools.memory.read(id, 0, &mut [0]),
+            it.world.pools.memory.release(id),
+        ];
         for refused in waits {
             let error = refused.unwrap_err();
             assert!(matches!(error, Error::Backend(BackendError::WaitsForCapture)), "{error}");
         }
-        assert!(it.world.memory.region(id).is_some() && it.world.memory.bytes(id).is_none());
+        assert!(it.world.pools.memory.region(id).is_some() && it.world.pools.memory.bytes(id).is_none());
         it.record().unwrap();
         assert_eq!(stream.state(), 1);
         let graph = stream.end().unwrap();
@@ -100,19 +105,19 @@ fn case_18_what_a_capture_forbids_is_refused_and_spoils_nothing(device: &Device)
         it.world.assert_is(&expected);
         assert_eq!(it.launcher.state(ticket), DONE);
         // SAFETY: (1, 2, 3) nothing is recorded.
-        let error = unsafe { it.launcher.record(&mut it.world.memory) }.unwrap_err();
+        let error = unsafe { it.launcher.record(&mut it.world.pools.memory) }.unwrap_err();
         assert!(matches!(error, Error::Backend(BackendError::NotCapturing)), "{error}");
     }
 }
 
 fn case_18_a_spoiled_capture_is_an_error_and_no_more(device: &Device) {
     device.engine.enter();
-    let mut rng = Rng(3);
+    let mut draw = Draw::seeded(3);
     let stream = device.engine.stream(false);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut it = Lifts::new(device, &mut draw, 2);
     it.launcher.set_stream(&stream.adopted(device)).unwrap();
-    let prompts = it.prompts(&mut rng);
-    let expected = it.expected(&mut rng, &prompts);
+    let prompts = it.prompts(&mut draw);
+    let expected = it.expected(&mut draw, &prompts);
     assert_eq!(stream.begin(MODES[0]), 0);
     // What the engine must not do.
     assert_eq!(device.engine.allocates(4096), 900);
@@ -126,7 +131,7 @@ fn case_18_a_spoiled_capture_is_an_error_and_no_more(device: &Device) {
     assert_eq!(stream.end().map(drop), Err(901));
 
     let ticket = it.stage(&prompts);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
     it.launcher.wait().unwrap();
     it.world.assert_is(&expected);
     assert_eq!(it.launcher.state(ticket), DONE);
@@ -134,15 +139,15 @@ fn case_18_a_spoiled_capture_is_an_error_and_no_more(device: &Device) {
 
 /// Slots of the ring come round several times: a graph that had an address of one frozen in would replay an old plan.
 fn case_19_no_host_address_is_frozen_in_a_graph(device: &Device) {
-    let mut rng = Rng(19);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut draw = Draw::seeded(19);
+    let mut it = Lifts::new(device, &mut draw, 2);
     let stream = device.gpu.stream();
     let mut first = it.stage(&[]);
     let mut graph = it.capture(&stream, CaptureMode::ThreadLocal);
     for _ in 0..9 {
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         let second = it.stage(&prompts);
-        let expected = it.expected(&mut rng, &prompts);
+        let expected = it.expected(&mut draw, &prompts);
         graph.replay(&stream).unwrap();
         it.launcher.wait().unwrap();
         it.world.assert_is(&expected);
@@ -157,9 +162,9 @@ fn case_19_no_host_address_is_frozen_in_a_graph(device: &Device) {
 fn case_19_segments_of_a_step_need_no_event(device: &Device) {
     let engine = &device.engine;
     engine.enter();
-    let mut rng = Rng(20);
+    let mut draw = Draw::seeded(20);
     let stream = engine.stream(false);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut it = Lifts::new(device, &mut draw, 2);
     it.launcher.set_stream(&stream.adopted(device)).unwrap();
     let segments = [(); 2].map(|()| {
         assert_eq!(stream.begin(MODES[1]), 0);
@@ -167,9 +172,9 @@ fn case_19_segments_of_a_step_need_no_event(device: &Device) {
         stream.end().unwrap()
     });
     for _ in 0..4 {
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         let ticket = it.stage(&prompts);
-        let expected = it.expected(&mut rng, &prompts);
+        let expected = it.expected(&mut draw, &prompts);
         segments.iter().for_each(|segment| segment.replay(&stream));
         it.launcher.wait().unwrap();
         it.world.assert_is(&expected);
@@ -182,9 +187,9 @@ fn case_19_segments_of_a_step_need_no_event(device: &Device) {
 fn case_19_an_event_of_another_capture_is_no_fault_of_ours(device: &Device) {
     let engine = &device.engine;
     engine.enter();
-    let mut rng = Rng(21);
+    let mut draw = Draw::seeded(21);
     let stream = engine.stream(false);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut it = Lifts::new(device, &mut draw, 2);
     it.launcher.set_stream(&stream.adopted(device)).unwrap();
     let event = engine.event();
     assert_eq!(stream.begin(MODES[1]), 0);
@@ -199,9 +204,9 @@ fn case_19_an_event_of_another_capture_is_no_fault_of_ours(device: &Device) {
     assert!(recorded.is_err() || second.is_ok());
     assert!(device.machine.is_none() || waited == 905);
     for graph in [Some(first), second.ok().filter(|_| recorded.is_ok())].into_iter().flatten() {
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         it.stage(&prompts);
-        let expected = it.expected(&mut rng, &prompts);
+        let expected = it.expected(&mut draw, &prompts);
         graph.replay(&stream);
         it.launcher.wait().unwrap();
         it.world.assert_is(&expected);
@@ -212,18 +217,18 @@ fn case_19_an_event_of_another_capture_is_no_fault_of_ours(device: &Device) {
 fn during_a_capture(device: &Device, seed: u64, mut body: impl FnMut()) {
     device.engine.enter();
     for (seed, mode) in (seed..).zip(MODES) {
-        let mut rng = Rng(seed);
+        let mut draw = Draw::seeded(seed);
         let stream = device.engine.stream(false);
-        let mut it = Lifts::new(device, &mut rng, 2);
+        let mut it = Lifts::new(device, &mut draw, 2);
         it.launcher.set_stream(&stream.adopted(device)).unwrap();
         assert_eq!(stream.begin(mode), 0);
         it.record().unwrap();
         body();
         assert_eq!(stream.state(), 1, "mode {mode}");
         let graph = stream.end().unwrap();
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         let ticket = it.stage(&prompts);
-        let expected = it.expected(&mut rng, &prompts);
+        let expected = it.expected(&mut draw, &prompts);
         graph.replay(&stream);
         it.launcher.wait().unwrap();
         it.world.assert_is(&expected);
@@ -232,30 +237,30 @@ fn during_a_capture(device: &Device, seed: u64, mut body: impl FnMut()) {
 }
 
 /// A step of another launcher.
-fn step(it: &mut Lifts, rng: &mut Rng) {
-    let prompts = it.prompts(rng);
-    let expected = it.expected(rng, &prompts);
+fn step(it: &mut Lifts, draw: &mut Draw) {
+    let prompts = it.prompts(draw);
+    let expected = it.expected(draw, &prompts);
     let ticket = it.stage(&prompts);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
     it.launcher.wait().unwrap();
     assert_eq!(it.launcher.state(ticket), DONE);
     it.world.assert_is(&expected);
 }
 
-fn other_launcher(device: &Device, rng: &mut Rng) -> Lifts {
-    let mut other = Lifts::new(device, rng, 2);
+fn other_launcher(device: &Device, draw: &mut Draw) -> Lifts {
+    let mut other = Lifts::new(device, draw, 2);
     other.launcher.set_stream(&device.gpu.new_stream().unwrap()).unwrap();
     other
 }
 
 fn staging_spoils_no_capture_of_another_thread(device: &Device) {
-    let mut rng = Rng(40);
-    let mut other = other_launcher(device, &mut rng);
+    let mut draw = Draw::seeded(40);
+    let mut other = other_launcher(device, &mut draw);
     during_a_capture(device, 41, || {
         let own = || {
             device.enter();
-            step(&mut other, &mut rng);
-            step(&mut other, &mut rng);
+            step(&mut other, &mut draw);
+            step(&mut other, &mut draw);
         };
         thread::scope(|scope| scope.spawn(own).join().unwrap());
     });
@@ -265,17 +270,17 @@ fn binding_and_dropping_spoil_no_capture_of_another_thread(device: &Device) {
     during_a_capture(device, 50, || {
         let own = || {
             device.enter();
-            let mut rng = Rng(51);
-            step(&mut other_launcher(device, &mut rng), &mut rng);
+            let mut draw = Draw::seeded(51);
+            step(&mut other_launcher(device, &mut draw), &mut draw);
         };
         thread::scope(|scope| scope.spawn(own).join().unwrap());
     });
 }
 
 fn a_thread_that_captures_may_stage_on_another_stream(device: &Device) {
-    let mut rng = Rng(60);
-    let mut other = other_launcher(device, &mut rng);
-    during_a_capture(device, 61, || step(&mut other, &mut rng));
+    let mut draw = Draw::seeded(60);
+    let mut other = other_launcher(device, &mut draw);
+    during_a_capture(device, 61, || step(&mut other, &mut draw));
 }
 
 /// Does something before each copy of a plan to the table.
@@ -352,7 +357,7 @@ unsafe impl Backend for Hooked<'_> {
 fn unused_entries_of_the_table_are_never_read(device: &Device) {
     device.engine.enter();
     let mut world = World::small(&device.gpu);
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
     // The table is filled with nonsense before a plan is copied to its beginning.
     let before = |stream: &CudaStream, table: &Buffer| {
         let table = table.region();
@@ -360,21 +365,21 @@ fn unused_entries_of_the_table_are_never_read(device: &Device) {
         unsafe { device.engine.fill(stream.handle(), table.address(), 0xFF, table.bytes() as usize) };
     };
     let backend = Hooked { device, before: &before };
-    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, slots(2)).unwrap();
+    let mut launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, slots(2)).unwrap();
     let stream = device.gpu.stream();
     // SAFETY: (1) the graph goes first; (2, 3) replays are waited for one by one.
-    let record = || unsafe { launcher.record(&mut world.memory) };
+    let record = || unsafe { launcher.record(&mut world.pools.memory) };
     let mut graph = device.gpu.capture(&stream, CaptureMode::ThreadLocal, record).unwrap().0;
-    let steps: [&[fn() -> Prompt]; 6] = [&[], &[one, two], &[two], &[], &[one], &[]];
+    let steps: [&[fn() -> LiftCall]; 6] = [&[], &[one, two], &[two], &[], &[one], &[]];
     for (seed, prompts) in (0..).zip(steps) {
-        world.fill(&mut Rng(seed));
+        world.fill(&mut Draw::seeded(seed));
         let mut expected = world.image();
         plan.clear();
         for prompt in prompts {
-            prompt().lift(&world, &mut plan);
-            prompt().expect(&world, &mut expected);
+            world.lift(&mut plan, &prompt());
+            world.expect(&mut expected, &prompt());
         }
-        let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
+        let ticket = launcher.stage(&world.pools.memory, &mut plan).unwrap();
         for _ in 0..2 {
             graph.replay(&stream).unwrap();
         }
@@ -385,21 +390,21 @@ fn unused_entries_of_the_table_are_never_read(device: &Device) {
 }
 
 fn plans_between_replays_are_superseded_refused_or_wait(device: &Device) {
-    let mut rng = Rng(70);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut draw = Draw::seeded(70);
+    let mut it = Lifts::new(device, &mut draw, 2);
     let stream = device.gpu.stream();
     let mut graph = it.capture(&stream, CaptureMode::ThreadLocal);
-    let (first, prompts) = (it.stage(&it.prompts(&mut Rng(71))), it.prompts(&mut rng));
+    let (first, prompts) = (it.stage(&it.prompts(&mut Draw::seeded(71))), it.prompts(&mut draw));
     let second = it.stage(&prompts);
     let full = it.try_stage(&[]).unwrap_err();
     assert!(matches!(full, Error::Launch(LaunchError::RingFull { slots: 2, .. })), "{full}");
     let room = PlanCapacity { jobs: ROOM.jobs + 1, ..ROOM };
-    let mut large = RestorePlan::new(Arc::clone(&it.world.geometry), room).unwrap();
-    let error = it.launcher.stage(&it.world.memory, &mut large).unwrap_err();
+    let mut large = RestorePlan::new(it.world.geometry(), room).unwrap();
+    let error = it.launcher.stage(&it.world.pools.memory, &mut large).unwrap_err();
     assert!(matches!(error, Error::Launch(LaunchError::TableTooSmall { .. })), "{error}");
 
     // None of that has touched the plan that was staged last.
-    let expected = it.expected(&mut rng, &prompts);
+    let expected = it.expected(&mut draw, &prompts);
     graph.replay(&stream).unwrap();
     it.launcher.wait().unwrap();
     it.world.assert_is(&expected);
@@ -414,7 +419,7 @@ fn page_maps_change_between_replays(device: &Device) {
     let (mut it, mut plan) = Fixture::new(Arc::clone(&device.gpu), mirror::ROOM, false);
     let stream = device.gpu.stream();
     // SAFETY: (1) the graph goes first; (2, 3) replays are waited for one by one.
-    let record = || unsafe { it.launcher.record(&mut it.world.memory) };
+    let record = || unsafe { it.launcher.record(&mut it.world.pools.memory) };
     let mut graph = device.gpu.capture(&stream, CaptureMode::Global, record).unwrap().0;
     let mut replay = |it: &mut Fixture<_>| {
         graph.replay(&stream).unwrap();

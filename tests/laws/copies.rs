@@ -11,12 +11,14 @@ use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::{CopyRun, RestorePlan};
+use pagelift_cases::decode::Move;
+use pagelift_cases::draw::Draw;
+use pagelift_cases::lift::LiftCall;
+use pagelift_cases::memory::Image;
 
 use crate::backends::Subject;
 use crate::device::{Device, on_devices};
-use crate::image::Image;
-use crate::restore::{Prompt, ROOM};
-use crate::rng::Rng;
+use crate::lifts::{ROOM, simple};
 use crate::world::World;
 
 on_devices! {
@@ -31,35 +33,36 @@ on_devices! {
 }
 
 /// A random plan of lifts, and what it must make of the world's memory.
-fn random_plan(rng: &mut Rng, world: &World) -> (RestorePlan, Image) {
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+fn random_plan(draw: &mut Draw, world: &World) -> (RestorePlan, Image) {
+    let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
     let mut expected = world.image();
-    let mut free = world.free_ids(rng);
-    for _ in 0..rng.below(4) {
-        let Some(prompt) = Prompt::random(rng, world, &mut free) else { break };
-        prompt.lift(world, &mut plan);
-        prompt.expect(world, &mut expected);
+    let mut free = world.free(draw);
+    for _ in 0..draw.below(4) {
+        let Some(prompt) = LiftCall::fitting(draw, &world.model, &mut free) else { break };
+        world.lift(&mut plan, &prompt);
+        world.expect(&mut expected, &prompt);
     }
     (plan, expected)
 }
 
 /// The runs of a plan, carried out one by one, leave behind what its launch does.
 pub fn law<S: Subject>(seed: u64, size: u32) {
-    let mut rng = Rng(seed);
-    let backend = S::backend(rng.next());
-    let mut world = World::random(&mut rng, size, &backend);
-    let (mut plan, _) = random_plan(&mut rng, &world);
+    let mut draw = Draw::seeded(seed);
+    let backend = S::backend(draw.number());
+    let mut world = World::random(&mut draw, size, &backend);
+    let (mut plan, _) = random_plan(&mut draw, &world);
     let mut runs: Vec<CopyRun> = plan.copies().collect();
-    if rng.once_in(2) {
+    if draw.once_in(2) {
         CopyRun::join(&mut runs);
     }
     let mut expected = world.image();
-    for row in rng.order(runs.len() as u32).into_iter().flat_map(|index| runs[index as usize].each()) {
-        expected.copy(row.source, row.destination, row.bytes as u32);
+    for row in draw.order(runs.len() as u32).into_iter().flat_map(|index| runs[index as usize].each()) {
+        expected.apply(&[Move { to: row.destination, from: row.source, bytes: row.bytes }]);
     }
-    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
-    launcher.stage(&world.memory, &mut plan).unwrap();
-    launcher.launch(&mut world.memory).unwrap();
+    let mut launcher =
+        Launcher::bind(backend, &world.pools.memory, &mut plan, LauncherOptions::default()).unwrap();
+    launcher.stage(&world.pools.memory, &mut plan).unwrap();
+    launcher.launch(&mut world.pools.memory).unwrap();
     world.assert_is(&expected);
 }
 
@@ -68,15 +71,15 @@ pub fn copy_engines_do_what_a_launch_does(device: &Device) {
     let ways =
         if gpu.batches_copies() { vec![CopyCalls::Each, CopyCalls::Batch] } else { vec![CopyCalls::Each] };
     for seed in 0..48 {
-        let mut rng = Rng(seed);
-        let mut world = World::random(&mut rng, 4, gpu);
+        let mut draw = Draw::seeded(seed);
+        let mut world = World::random(&mut draw, 4, gpu);
         let other = gpu.new_stream().unwrap();
-        let mut engine = if rng.once_in(2) { gpu.copy_engine_on(&other) } else { gpu.copy_engine() };
+        let mut engine = if draw.once_in(2) { gpu.copy_engine_on(&other) } else { gpu.copy_engine() };
         for calls in ways.iter().copied().cycle().take(4) {
-            world.fill(&mut rng);
-            let (plan, expected) = random_plan(&mut rng, &world);
-            let done = engine.copy(&mut world.memory, &plan, calls).unwrap();
-            if rng.once_in(2) {
+            world.fill(&mut draw);
+            let (plan, expected) = random_plan(&mut draw, &world);
+            let done = engine.copy(&mut world.pools.memory, &plan, calls).unwrap();
+            if draw.once_in(2) {
                 done.wait().unwrap();
                 assert!(done.is_passed().unwrap());
             }
@@ -89,17 +92,17 @@ pub fn copy_engines_do_what_a_launch_does(device: &Device) {
 pub fn a_graph_of_copies_copies_its_plan_in_each_replay(device: &Device) {
     let gpu = &*device.gpu;
     for seed in 0..12 {
-        let mut rng = Rng(seed);
-        let mut world = World::random(&mut rng, 4, gpu);
-        let (plan, _) = random_plan(&mut rng, &world);
-        let mut graph = gpu.copy_engine().graph(&mut world.memory, &plan).unwrap();
+        let mut draw = Draw::seeded(seed);
+        let mut world = World::random(&mut draw, 4, gpu);
+        let (plan, _) = random_plan(&mut draw, &world);
+        let mut graph = gpu.copy_engine().graph(&mut world.pools.memory, &plan).unwrap();
         for _ in 0..2 {
-            world.fill(&mut rng);
+            world.fill(&mut draw);
             let mut expected = world.image();
             for row in plan.copies().flat_map(CopyRun::each) {
-                expected.copy(row.source, row.destination, row.bytes as u32);
+                expected.apply(&[Move { to: row.destination, from: row.source, bytes: row.bytes }]);
             }
-            graph.replay(&mut world.memory).unwrap();
+            graph.replay(&mut world.pools.memory).unwrap();
             world.assert_is(&expected);
         }
     }
@@ -107,18 +110,18 @@ pub fn a_graph_of_copies_copies_its_plan_in_each_replay(device: &Device) {
 
 pub fn case_18_a_batch_is_refused_before_a_capture_could_lose_it(device: &Device) {
     let gpu = &*device.gpu;
-    let mut rng = Rng(1);
+    let mut draw = Draw::seeded(1);
     let mut world = World::small(gpu);
-    let prompt = Prompt::simple(3, &[0], 0, pagelift::plan::TailRows::Whole);
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-    prompt.lift(&world, &mut plan);
-    world.fill(&mut rng);
+    let prompt = simple(3, &[0], 0, pagelift::plan::TailRows::Whole);
+    let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
+    world.lift(&mut plan, &prompt);
+    world.fill(&mut draw);
     let before = world.image();
     let mut engine = gpu.copy_engine();
     let stream = gpu.stream();
     let (mut graph, refused) = gpu
         .capture(&stream, CaptureMode::ThreadLocal, || {
-            let memory = &mut world.memory;
+            let memory = &mut world.pools.memory;
             // SAFETY: (1, 2) nothing is recorded.
             let recorded = unsafe { engine.record(memory, &plan, CopyCalls::Batch) };
             let copied =
@@ -134,7 +137,7 @@ pub fn case_18_a_batch_is_refused_before_a_capture_could_lose_it(device: &Device
     gpu.synchronize().unwrap();
     world.assert_is(&before);
     // SAFETY: (1, 2) nothing is recorded.
-    let error = unsafe { engine.record(&mut world.memory, &plan, CopyCalls::Each) }.unwrap_err();
+    let error = unsafe { engine.record(&mut world.pools.memory, &plan, CopyCalls::Each) }.unwrap_err();
     assert!(matches!(error, Error::Backend(BackendError::NotCapturing)), "{error}");
 }
 
@@ -297,15 +300,16 @@ pub fn bytes_are_copied_between_regions_and_not_past_them(device: &Device) {
 
 pub fn events_time_streams_and_join_the_branches_of_a_capture(device: &Device) {
     let gpu = &*device.gpu;
-    let mut rng = Rng(5);
-    let mut world = World::random(&mut rng, 4, gpu);
-    let (mut plan, expected) = random_plan(&mut rng, &world);
+    let mut draw = Draw::seeded(5);
+    let mut world = World::random(&mut draw, 4, gpu);
+    let (mut plan, expected) = random_plan(&mut draw, &world);
     let (main, branch) = (gpu.stream(), gpu.new_stream().unwrap());
-    let mut launcher = Launcher::bind(gpu, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
-    let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
+    let mut launcher =
+        Launcher::bind(gpu, &world.pools.memory, &mut plan, LauncherOptions::default()).unwrap();
+    let ticket = launcher.stage(&world.pools.memory, &mut plan).unwrap();
     launcher.set_stream(&branch).unwrap();
     let [fork, join, begun, done] = [(); 4].map(|()| gpu.event().unwrap());
-    let memory = &mut world.memory;
+    let memory = &mut world.pools.memory;
     let body = || {
         fork.record(&main)?;
         branch.wait_for(&fork)?;
@@ -328,27 +332,27 @@ pub fn events_time_streams_and_join_the_branches_of_a_capture(device: &Device) {
 
 pub fn a_launcher_in_a_graph_of_its_own_takes_plan_after_plan(device: &Device) {
     let gpu = &*device.gpu;
-    let mut rng = Rng(6);
-    let mut world = World::random(&mut rng, 4, gpu);
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let mut draw = Draw::seeded(6);
+    let mut world = World::random(&mut draw, 4, gpu);
+    let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
     let launcher: Launcher<&Cuda, RestorePlan> =
-        Launcher::bind(gpu, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
-    let mut replay = gpu.record(launcher, &mut world.memory).unwrap();
+        Launcher::bind(gpu, &world.pools.memory, &mut plan, LauncherOptions::default()).unwrap();
+    let mut replay = gpu.record(launcher, &mut world.pools.memory).unwrap();
     for _ in 0..6 {
-        world.fill(&mut rng);
-        let (mut plan, expected) = random_plan(&mut rng, &world);
-        let ticket = replay.stage(&world.memory, &mut plan).unwrap();
+        world.fill(&mut draw);
+        let (mut plan, expected) = random_plan(&mut draw, &world);
+        let ticket = replay.stage(&world.pools.memory, &mut plan).unwrap();
         assert_eq!(replay.state(ticket), TicketState::Pending);
-        replay.replay(&mut world.memory).unwrap();
-        if rng.once_in(2) {
+        replay.replay(&mut world.pools.memory).unwrap();
+        if draw.once_in(2) {
             replay.wait().unwrap();
             assert_eq!(replay.state(ticket), TicketState::Done(Report::default()));
         }
         world.assert_is(&expected);
     }
-    let id = world.regions[0];
-    world.memory.release(id).unwrap();
-    let error = replay.replay(&mut world.memory).unwrap_err();
+    let id = world.pools.regions[0];
+    world.pools.memory.release(id).unwrap();
+    let error = replay.replay(&mut world.pools.memory).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
     replay.wait().unwrap();
 }

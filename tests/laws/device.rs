@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null_mut, without_provenance_mut};
 use std::sync::{Arc, OnceLock};
 
 use libloading::Library;
-use pagelift::backends::{Cuda, CudaStream};
+use pagelift::backends::{Cuda, CudaDriver, CudaStream};
 use pagelift_fake_driver::{Live, Machine};
 
 use crate::backends::{shared_gpu, software};
@@ -52,6 +52,22 @@ impl Device {
         if let Some(machine) = &self.machine {
             machine.enter();
         }
+    }
+}
+
+/// Holds a law against two GPUs in software, and expects that nothing is left of them.
+pub fn on_two_in_software(law: impl FnOnce(&CudaDriver)) {
+    let machine = Machine::new(2);
+    law(&software(&machine).unwrap());
+    assert_eq!(machine.live(), Live::default());
+}
+
+/// Holds a law against real GPUs, where there are several.
+pub fn on_several(law: impl FnOnce(&CudaDriver)) {
+    let driver = CudaDriver::open().unwrap();
+    match driver.devices().unwrap() {
+        0 | 1 => println!("skipped: there is one GPU"),
+        _ => law(&driver),
     }
 }
 

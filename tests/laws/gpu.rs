@@ -12,11 +12,12 @@ use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::layout::PagedLayout;
 use pagelift::memory::Registry;
 use pagelift::plan::{PlanCapacity, RestorePlan, WriteBackPlan};
+use pagelift_cases::draw::Draw;
+use pagelift_cases::lift::LiftCall;
+use pagelift_cases::memory::Image;
 
 use crate::device::{Device, on_devices};
-use crate::image::Image;
-use crate::restore::{Prompt, ROOM};
-use crate::rng::Rng;
+use crate::lifts::ROOM;
 use crate::world::World;
 
 /// Bytes of a row of [`a_ticket_that_is_polled_shows_every_byte`].
@@ -46,35 +47,35 @@ pub struct Lifts {
 }
 
 impl Lifts {
-    pub fn new(device: &Device, rng: &mut Rng, slots: u32) -> Self {
+    pub fn new(device: &Device, draw: &mut Draw, slots: u32) -> Self {
         let gpu = Arc::clone(&device.gpu);
-        let world = World::random(rng, 4, &gpu);
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+        let world = World::random(draw, 4, &gpu);
+        let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
         let options = LauncherOptions { slots, ..LauncherOptions::default() };
-        let launcher = Launcher::bind(Arc::clone(&gpu), &world.memory, &mut plan, options).unwrap();
+        let launcher = Launcher::bind(Arc::clone(&gpu), &world.pools.memory, &mut plan, options).unwrap();
         Self { gpu, world, plan, launcher }
     }
 
-    pub fn try_stage(&mut self, prompts: &[Prompt]) -> Result<Ticket, Error> {
+    pub fn try_stage(&mut self, prompts: &[LiftCall]) -> Result<Ticket, Error> {
         self.plan.clear();
-        prompts.iter().for_each(|prompt| prompt.lift(&self.world, &mut self.plan));
-        self.launcher.stage(&self.world.memory, &mut self.plan)
+        prompts.iter().for_each(|prompt| self.world.lift(&mut self.plan, prompt));
+        self.launcher.stage(&self.world.pools.memory, &mut self.plan)
     }
 
-    pub fn stage(&mut self, prompts: &[Prompt]) -> Ticket {
+    pub fn stage(&mut self, prompts: &[LiftCall]) -> Ticket {
         self.try_stage(prompts).unwrap()
     }
 
     /// Some imports that fit beside each other, perhaps none.
-    pub fn prompts(&self, rng: &mut Rng) -> Vec<Prompt> {
-        let mut free = self.world.free_ids(rng);
-        (0..rng.below(4)).map_while(|_| Prompt::random(rng, &self.world, &mut free)).collect()
+    pub fn prompts(&self, draw: &mut Draw) -> Vec<LiftCall> {
+        let mut free = self.world.free(draw);
+        (0..draw.below(4)).map_while(|_| LiftCall::fitting(draw, &self.world.model, &mut free)).collect()
     }
 
     pub fn record(&mut self) -> Result<(), Error> {
         // SAFETY: (1) tests drop their graphs first; (2, 3) they replay them one after the other, and wait before they
         // look.
-        unsafe { self.launcher.record(&mut self.world.memory) }
+        unsafe { self.launcher.record(&mut self.world.pools.memory) }
     }
 
     pub fn capture(&mut self, stream: &CudaStream, mode: CaptureMode) -> CudaGraph {
@@ -82,23 +83,23 @@ impl Lifts {
         gpu.capture(stream, mode, || self.record()).unwrap().0
     }
 
-    pub fn expect(&self, image: &mut Image, prompts: &[Prompt]) {
+    pub fn expect(&self, image: &mut Image, prompts: &[LiftCall]) {
         for prompt in prompts {
-            prompt.expect(&self.world, image);
+            self.world.expect(image, prompt);
         }
     }
 
     /// New bytes everywhere, and what they become by these imports.
-    pub fn expected(&mut self, rng: &mut Rng, prompts: &[Prompt]) -> Image {
-        self.world.fill(rng);
+    pub fn expected(&mut self, draw: &mut Draw, prompts: &[LiftCall]) -> Image {
+        self.world.fill(draw);
         let mut expected = self.world.image();
         self.expect(&mut expected, prompts);
         expected
     }
 
     /// Replays a graph over new bytes, and expects the effect of these imports and no other.
-    fn replay(&mut self, graph: &mut CudaGraph, rng: &mut Rng, prompts: &[Prompt]) {
-        let expected = self.expected(rng, prompts);
+    fn replay(&mut self, graph: &mut CudaGraph, draw: &mut Draw, prompts: &[LiftCall]) {
+        let expected = self.expected(draw, prompts);
         graph.replay(&self.gpu.stream()).unwrap();
         self.launcher.wait().unwrap();
         self.world.assert_is(&expected);
@@ -108,35 +109,35 @@ impl Lifts {
 fn graphs_recorded_once_carry_out_whatever_is_staged(device: &Device) {
     let gpu = &device.gpu;
     for seed in 0..12 {
-        let mut rng = Rng(seed);
-        let mut it = Lifts::new(device, &mut rng, 3);
+        let mut draw = Draw::seeded(seed);
+        let mut it = Lifts::new(device, &mut draw, 3);
         let modes = [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed];
         let mut graphs = modes.map(|mode| it.capture(&gpu.stream(), mode));
         // Nothing is staged yet.
-        it.replay(&mut graphs[0], &mut rng, &[]);
+        it.replay(&mut graphs[0], &mut draw, &[]);
         for step in 0..12 {
-            let prompts = it.prompts(&mut rng);
+            let prompts = it.prompts(&mut draw);
             let ticket = it.stage(&prompts);
             assert_eq!(it.launcher.state(ticket), TicketState::Pending);
             let graph = &mut graphs[step % modes.len()];
-            it.replay(graph, &mut rng, &prompts);
+            it.replay(graph, &mut draw, &prompts);
             assert_eq!(it.launcher.state(ticket), DONE);
             // A plan takes effect in one replay only, of whichever graph.
-            it.replay(&mut graphs[(step + 1) % modes.len()], &mut rng, &[]);
+            it.replay(&mut graphs[(step + 1) % modes.len()], &mut draw, &[]);
         }
     }
 }
 
 fn the_host_may_be_two_steps_ahead(device: &Device) {
     let gpu = &device.gpu;
-    let mut rng = Rng(1);
-    let mut it = Lifts::new(device, &mut rng, 3);
+    let mut draw = Draw::seeded(1);
+    let mut it = Lifts::new(device, &mut draw, 3);
     let mut graph = it.capture(&gpu.stream(), CaptureMode::ThreadLocal);
-    it.world.fill(&mut rng);
+    it.world.fill(&mut draw);
     let mut expected = it.world.image();
     let mut tickets = Vec::new();
     for _ in 0..3 {
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         tickets.push(it.stage(&prompts));
         it.expect(&mut expected, &prompts);
         graph.replay(&gpu.stream()).unwrap();
@@ -148,52 +149,52 @@ fn the_host_may_be_two_steps_ahead(device: &Device) {
 
 fn a_capturing_stream_takes_no_stage_and_no_launch(device: &Device) {
     let gpu = &device.gpu;
-    let mut rng = Rng(2);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut draw = Draw::seeded(2);
+    let mut it = Lifts::new(device, &mut draw, 2);
     let before = it.world.image();
     let refused = gpu.capture(&gpu.stream(), CaptureMode::Relaxed, || {
-        let staged = it.launcher.stage(&it.world.memory, &mut it.plan).map(drop);
-        Ok([staged, it.launcher.launch(&mut it.world.memory)])
+        let staged = it.launcher.stage(&it.world.pools.memory, &mut it.plan).map(drop);
+        Ok([staged, it.launcher.launch(&mut it.world.pools.memory)])
     });
     for result in refused.unwrap().1 {
         let error = result.unwrap_err();
         assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
     }
     // SAFETY: (1, 2, 3) nothing is recorded.
-    let error = unsafe { it.launcher.record(&mut it.world.memory) }.unwrap_err();
+    let error = unsafe { it.launcher.record(&mut it.world.pools.memory) }.unwrap_err();
     assert!(matches!(error, Error::Backend(BackendError::NotCapturing)), "{error}");
     it.world.assert_is(&before);
     let ticket = it.stage(&[]);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
     gpu.synchronize().unwrap();
     assert_eq!(it.launcher.state(ticket), DONE);
 }
 
 fn a_replay_is_no_part_of_a_capture(device: &Device) {
     let gpu = &*device.gpu;
-    let mut world = World::random(&mut Rng(17), 2, &device.gpu);
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-    let launcher = Launcher::bind(gpu, &world.memory, &mut plan, LauncherOptions::default()).unwrap();
-    let mut replay = gpu.record(launcher, &mut world.memory).unwrap();
+    let mut world = World::random(&mut Draw::seeded(17), 2, &device.gpu);
+    let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
+    let launcher = Launcher::bind(gpu, &world.pools.memory, &mut plan, LauncherOptions::default()).unwrap();
+    let mut replay = gpu.record(launcher, &mut world.pools.memory).unwrap();
     // That graph would outlive the launcher's tables.
-    let body = || Ok(replay.replay(&mut world.memory));
+    let body = || Ok(replay.replay(&mut world.pools.memory));
     let refused = gpu.capture(&gpu.stream(), CaptureMode::Relaxed, body).unwrap().1;
     let error = refused.unwrap_err();
     assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
-    replay.replay(&mut world.memory).unwrap();
+    replay.replay(&mut world.pools.memory).unwrap();
     replay.wait().unwrap();
 }
 
 fn memory_is_read_after_launches_have_finished(device: &Device) {
-    let mut rng = Rng(3);
-    let mut it = Lifts::new(device, &mut rng, 4);
+    let mut draw = Draw::seeded(3);
+    let mut it = Lifts::new(device, &mut draw, 4);
     for _ in 0..20 {
-        it.world.fill(&mut rng);
+        it.world.fill(&mut draw);
         let mut expected = it.world.image();
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         it.expect(&mut expected, &prompts);
         it.stage(&prompts);
-        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
         // Without waiting: reading does.
         it.world.assert_is(&expected);
     }
@@ -202,22 +203,22 @@ fn memory_is_read_after_launches_have_finished(device: &Device) {
 /// The registry remembers streams, and not how often it was told of one.
 fn an_engines_stream_may_be_adopted_in_every_step(device: &Device) {
     device.engine.enter();
-    let mut rng = Rng(4);
+    let mut draw = Draw::seeded(4);
     let streams = [device.engine.stream(false), device.engine.stream(true)];
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut it = Lifts::new(device, &mut draw, 2);
     for step in 0..12 {
         it.launcher.wait().unwrap();
         it.launcher.set_stream(&streams[step % 2].adopted(device)).unwrap();
-        let prompts = it.prompts(&mut rng);
-        let expected = it.expected(&mut rng, &prompts);
+        let prompts = it.prompts(&mut draw);
+        let expected = it.expected(&mut draw, &prompts);
         it.stage(&prompts);
-        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
         it.world.assert_is(&expected);
     }
     if let Some(machine) = &device.machine {
         let _ = machine.calls();
-        let id = it.world.regions[0];
-        it.world.memory.read(id, 0, &mut []).unwrap();
+        let id = it.world.pools.regions[0];
+        it.world.pools.memory.read(id, 0, &mut []).unwrap();
         let waits = machine.calls().into_iter().filter(|call| *call == "cuStreamIsCapturing").count();
         assert_eq!(waits, streams.len());
     }
@@ -226,12 +227,12 @@ fn an_engines_stream_may_be_adopted_in_every_step(device: &Device) {
 /// Launches read its tables, and copies its slots.
 fn a_launcher_waits_before_it_goes(device: &Device) {
     for seed in 0..4 {
-        let mut rng = Rng(seed);
-        let mut it = Lifts::new(device, &mut rng, 2);
-        let prompts = it.prompts(&mut rng);
-        let expected = it.expected(&mut rng, &prompts);
+        let mut draw = Draw::seeded(seed);
+        let mut it = Lifts::new(device, &mut draw, 2);
+        let prompts = it.prompts(&mut draw);
+        let expected = it.expected(&mut draw, &prompts);
         it.stage(&prompts);
-        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
         drop(it.launcher);
         it.world.assert_is(&expected);
     }
@@ -331,8 +332,10 @@ fn kernels_are_not_launched_on_memory_that_they_do_not_reach(device: &Device) {
     let gpu = &device.gpu;
     fn bind<B: Backend>(on: &impl Backend, backend: B) -> Error {
         let world = World::small(on);
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-        Launcher::bind(backend, &world.memory, &mut plan, LauncherOptions::default()).map(drop).unwrap_err()
+        let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
+        Launcher::bind(backend, &world.pools.memory, &mut plan, LauncherOptions::default())
+            .map(drop)
+            .unwrap_err()
     }
     let cpu = Cpu::with_threads(1).unwrap();
     for error in [bind(&cpu, gpu), bind(gpu, &cpu)] {

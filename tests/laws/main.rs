@@ -13,21 +13,19 @@
 mod adopted;
 mod backends;
 mod capture;
-mod checkpoint;
 mod copies;
 mod device;
 mod digest;
 mod driver;
 mod faults;
 mod gpu;
-mod image;
+mod lifts;
 mod mirror;
 mod order;
 mod page_map;
 mod pools;
+mod random;
 mod refusals;
-mod restore;
-mod rng;
 mod runner;
 mod streams;
 mod suited;
@@ -58,13 +56,31 @@ macro_rules! laws {
                 #[test]
                 #[$when]
                 fn lifts_every_row_and_nothing_else(seed: u64, size in 1_u32..6) {
-                    crate::restore::law::<$subject>(seed, size);
+                    crate::random::lifts::<$subject>(seed, size);
+                }
+
+                #[test]
+                #[$when]
+                fn writes_whole_pages_back_and_nothing_else(seed: u64, size in 1_u32..6) {
+                    crate::random::writes_back::<$subject>(seed, size);
+                }
+
+                #[test]
+                #[$when]
+                fn moves_pages_on_the_device_and_nothing_else(seed: u64, size in 1_u32..6) {
+                    crate::random::moves::<$subject>(seed, size);
                 }
 
                 #[test]
                 #[$when]
                 fn mirrors_every_final_row_and_nothing_else(seed: u64, size in 1_u32..6) {
-                    crate::mirror::law::<$subject>(seed, size);
+                    crate::random::mirrors::<$subject>(seed, size);
+                }
+
+                #[test]
+                #[$when]
+                fn gathers_the_rows_of_a_list_and_nothing_else(seed: u64, size in 1_u32..6) {
+                    crate::random::gathers::<$subject>(seed, size);
                 }
 
                 #[test]
@@ -75,14 +91,14 @@ macro_rules! laws {
 
                 #[test]
                 #[$when]
-                fn checkpoints_are_whole(seed: u64, size in 1_u32..6) {
-                    crate::checkpoint::law::<$subject>(seed, size);
+                fn a_plan_spelled_out_is_what_its_launch_does(seed: u64, size in 1_u32..6) {
+                    crate::copies::law::<$subject>(seed, size);
                 }
 
                 #[test]
                 #[$when]
-                fn a_plan_spelled_out_is_what_its_launch_does(seed: u64, size in 1_u32..6) {
-                    crate::copies::law::<$subject>(seed, size);
+                fn digests_are_of_the_rows_that_are_there(seed: u64, size in 1_u32..6) {
+                    crate::random::digests::<$subject>(seed, size);
                 }
 
                 #[test]

@@ -10,16 +10,14 @@ use pagelift::error::{BackendError, MemoryError};
 use pagelift::geometry::{Memory, Region};
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::plan::RestorePlan;
-use pagelift_fake_driver::{Live, Machine};
+use pagelift_cases::draw::Draw;
+use pagelift_cases::memory::Image;
 
-use crate::backends::software;
-use crate::device::{Device, EngineStream, MODES, on_devices};
+use crate::device::{Device, EngineStream, MODES, on_devices, on_several, on_two_in_software};
 use crate::gpu::Lifts;
-use crate::image::Image;
+use crate::lifts::ROOM;
 use crate::mirror;
 use crate::page_map::Fixture;
-use crate::restore::ROOM;
-use crate::rng::Rng;
 use crate::tickets::{one, slots, two};
 use crate::world::World;
 
@@ -43,8 +41,8 @@ struct Forward {
 
 impl Forward {
     fn of(world: &World) -> Self {
-        let row = world.groups[0].device.row(0, 0, 0, 0);
-        let mut regions = world.regions.iter().map(|id| world.memory.region(*id).unwrap());
+        let row = world.model.groups[0].device.row(0, 0, 0, 0);
+        let mut regions = world.pools.regions.iter().map(|id| world.pools.memory.region(*id).unwrap());
         let holds = |region: &Region| (region.address()..region.end().unwrap()).contains(&row);
         let region = regions.find(holds).unwrap();
         Self { address: region.address(), bytes: region.bytes() as usize }
@@ -65,9 +63,7 @@ fn mirrored(it: &Fixture<Arc<Cuda>>, forward: &Forward, value: u8) -> Image {
     let mut expected = it.world.image();
     forward.fill(&mut expected, value);
     for (page, block) in [(0, 1), (1, 2)] {
-        (0..4).for_each(|row| {
-            it.world.groups[0].copy_row(&mut expected, true, block, page, row);
-        });
+        (0..4).for_each(|row| it.world.expect_mirrored(&mut expected, page, block, row));
     }
     expected
 }
@@ -90,14 +86,14 @@ fn case_12_rows_are_mirrored_after_the_forward_that_wrote_them(device: &Device) 
     // Eagerly.
     let expected = mirrored(&it, &forward, 0x11);
     forward.run(&stream, 0x11);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
     it.launcher.wait().unwrap();
     it.world.assert_is(&expected);
     // Recorded, the forward with it.
     assert_eq!(stream.begin(MODES[1]), 0);
     forward.run(&stream, 0x22);
     // SAFETY: (1) the graph goes first; (2, 3) replays are waited for one by one.
-    unsafe { it.launcher.record(&mut it.world.memory) }.unwrap();
+    unsafe { it.launcher.record(&mut it.world.pools.memory) }.unwrap();
     // What comes later is not mirrored.
     forward.run(&stream, 0x33);
     let graph = stream.end().unwrap();
@@ -126,14 +122,14 @@ fn case_12_rows_of_a_forked_branch_are_mirrored_after_it(device: &Device) {
     };
     let expected = mirrored(&it, &forward, 0x44);
     forked(0x44);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
     it.launcher.wait().unwrap();
     it.world.assert_is(&expected);
 
     assert_eq!(stream.begin(MODES[1]), 0);
     forked(0x55);
     // SAFETY: (1) the graph goes first; (2, 3) replays are waited for one by one.
-    unsafe { it.launcher.record(&mut it.world.memory) }.unwrap();
+    unsafe { it.launcher.record(&mut it.world.pools.memory) }.unwrap();
     let graph = stream.end().unwrap();
     for seed in 0..8 {
         if let Some(machine) = &device.machine {
@@ -149,32 +145,32 @@ fn case_12_rows_of_a_forked_branch_are_mirrored_after_it(device: &Device) {
 
 fn case_12_a_page_is_lifted_into_after_the_forward_that_read_it(device: &Device) {
     device.engine.enter();
-    let mut rng = Rng(12);
+    let mut draw = Draw::seeded(12);
     let stream = device.engine.stream(false);
     let mut world = World::small(&device.gpu);
     let forward = Forward::of(&world);
-    let read = world.memory.allocate(&device.gpu, Memory::Device, forward.bytes as u64).unwrap();
-    let read_at = world.memory.region(read).unwrap().address();
-    let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-    let mut launcher = Launcher::bind(&device.gpu, &world.memory, &mut plan, slots(2)).unwrap();
+    let read = world.pools.memory.allocate(&device.gpu, Memory::Device, forward.bytes as u64).unwrap();
+    let read_at = world.pools.memory.region(read).unwrap().address();
+    let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
+    let mut launcher = Launcher::bind(&device.gpu, &world.pools.memory, &mut plan, slots(2)).unwrap();
     launcher.set_stream(&stream.adopted(device)).unwrap();
     for _ in 0..4 {
-        world.fill(&mut rng);
+        world.fill(&mut draw);
         let before = world.edit(forward.address, forward.bytes, |bytes| bytes.to_vec());
         plan.clear();
         let mut expected = world.image();
         for prompt in [one(), two()] {
-            prompt.lift(&world, &mut plan);
-            prompt.expect(&world, &mut expected);
+            world.lift(&mut plan, &prompt);
+            world.expect(&mut expected, &prompt);
         }
         // SAFETY: (1) both are there, and tests wait before they look.
         unsafe { stream.copy(read_at, forward.address, forward.bytes) };
-        launcher.stage(&world.memory, &mut plan).unwrap();
-        launcher.launch(&mut world.memory).unwrap();
+        launcher.stage(&world.pools.memory, &mut plan).unwrap();
+        launcher.launch(&mut world.pools.memory).unwrap();
         launcher.wait().unwrap();
         world.assert_is(&expected);
         let mut seen = vec![0; forward.bytes];
-        world.memory.read(read, 0, &mut seen).unwrap();
+        world.pools.memory.read(read, 0, &mut seen).unwrap();
         assert_eq!(seen, before);
     }
 }
@@ -182,8 +178,8 @@ fn case_12_a_page_is_lifted_into_after_the_forward_that_read_it(device: &Device)
 /// Errors that leave the context as it is: the engine has them, or we, and the next launch knows nothing of them.
 fn case_22_errors_of_the_engine_are_not_blamed_on_a_launch(device: &Device) {
     device.engine.enter();
-    let mut rng = Rng(22);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut draw = Draw::seeded(22);
+    let mut it = Lifts::new(device, &mut draw, 2);
     let fail = |step: u32| match step {
         0 => assert_ne!(device.engine.fails_to_register(), 0),
         1 => assert_ne!(device.engine.allocates(usize::MAX >> 1), 0),
@@ -202,8 +198,8 @@ fn case_22_errors_of_the_engine_are_not_blamed_on_a_launch(device: &Device) {
         }
     };
     for step in 0..8 {
-        let prompts = it.prompts(&mut rng);
-        let expected = it.expected(&mut rng, &prompts);
+        let prompts = it.prompts(&mut draw);
+        let expected = it.expected(&mut draw, &prompts);
         if step >= 4 {
             fail(step % 4);
         }
@@ -211,7 +207,7 @@ fn case_22_errors_of_the_engine_are_not_blamed_on_a_launch(device: &Device) {
         if step < 4 {
             fail(step % 4);
         }
-        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
         fail(step % 4);
         it.launcher.wait().unwrap();
         assert_eq!(it.launcher.state(ticket), DONE);
@@ -220,18 +216,18 @@ fn case_22_errors_of_the_engine_are_not_blamed_on_a_launch(device: &Device) {
 }
 
 fn launchers_on_two_streams_do_not_meet(device: &Device) {
-    let mut rng = Rng(30);
+    let mut draw = Draw::seeded(30);
     let mut both = [(); 2].map(|()| {
-        let mut it = Lifts::new(device, &mut rng, 2);
+        let mut it = Lifts::new(device, &mut draw, 2);
         it.launcher.set_stream(&device.gpu.new_stream().unwrap()).unwrap();
         it
     });
     for _ in 0..6 {
-        let prompts = [both[0].prompts(&mut rng), both[1].prompts(&mut rng)];
-        let expected = [0, 1].map(|index| both[index].expected(&mut rng, &prompts[index]));
+        let prompts = [both[0].prompts(&mut draw), both[1].prompts(&mut draw)];
+        let expected = [0, 1].map(|index| both[index].expected(&mut draw, &prompts[index]));
         let tickets = [0, 1].map(|index| both[index].stage(&prompts[index]));
         for index in [1, 0] {
-            both[index].launcher.launch(&mut both[index].world.memory).unwrap();
+            both[index].launcher.launch(&mut both[index].world.pools.memory).unwrap();
         }
         for index in [0, 1] {
             both[index].launcher.wait().unwrap();
@@ -247,14 +243,14 @@ fn threads_have_launchers_of_their_own(device: &Device) {
         for seed in 80..84 {
             scope.spawn(move || {
                 device.enter();
-                let mut rng = Rng(seed);
-                let mut it = Lifts::new(device, &mut rng, 2);
+                let mut draw = Draw::seeded(seed);
+                let mut it = Lifts::new(device, &mut draw, 2);
                 it.launcher.set_stream(&device.gpu.new_stream().unwrap()).unwrap();
                 for _ in 0..6 {
-                    let prompts = it.prompts(&mut rng);
-                    let expected = it.expected(&mut rng, &prompts);
+                    let prompts = it.prompts(&mut draw);
+                    let expected = it.expected(&mut draw, &prompts);
                     let ticket = it.stage(&prompts);
-                    it.launcher.launch(&mut it.world.memory).unwrap();
+                    it.launcher.launch(&mut it.world.pools.memory).unwrap();
                     it.launcher.wait().unwrap();
                     assert_eq!(it.launcher.state(ticket), DONE);
                     it.world.assert_is(&expected);
@@ -278,12 +274,12 @@ fn the_callers_context_is_left_as_it_was(device: &Device) {
     for enter in [true, false] {
         let current = placed(device, enter);
         assert_eq!(current, if enter { device.engine.context() } else { 0 });
-        let mut rng = Rng(90);
-        let mut it = Lifts::new(device, &mut rng, 2);
-        let prompts = it.prompts(&mut rng);
-        let expected = it.expected(&mut rng, &prompts);
+        let mut draw = Draw::seeded(90);
+        let mut it = Lifts::new(device, &mut draw, 2);
+        let prompts = it.prompts(&mut draw);
+        let expected = it.expected(&mut draw, &prompts);
         it.stage(&prompts);
-        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
         it.launcher.wait().unwrap();
         it.world.assert_is(&expected);
         drop(it);
@@ -305,14 +301,14 @@ fn on_the_second(driver: &CudaDriver) {
     let mut worlds = gpus.each_ref().map(World::small);
     for index in [1, 0, 1] {
         let (gpu, world) = (&gpus[index], &mut worlds[index]);
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+        let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
         let options = LauncherOptions::default();
-        let mut launcher = Launcher::bind(gpu, &world.memory, &mut plan, options).unwrap();
-        two().lift(world, &mut plan);
+        let mut launcher = Launcher::bind(gpu, &world.pools.memory, &mut plan, options).unwrap();
+        world.lift(&mut plan, &two());
         let mut expected = world.image();
-        two().expect(world, &mut expected);
-        let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
-        launcher.launch(&mut world.memory).unwrap();
+        world.expect(&mut expected, &two());
+        let ticket = launcher.stage(&world.pools.memory, &mut plan).unwrap();
+        launcher.launch(&mut world.pools.memory).unwrap();
         launcher.wait().unwrap();
         assert_eq!(launcher.state(ticket), DONE);
         world.assert_is(&expected);
@@ -321,14 +317,20 @@ fn on_the_second(driver: &CudaDriver) {
         let other = gpus[1 - index].stream();
         let error = launcher.set_stream(&other).unwrap_err();
         assert!(matches!(error, Error::Backend(BackendError::OtherGpu { .. })), "{error}");
-        let error = gpu.copy(&other, &mut world.memory, (world.regions[0], 0), (world.regions[0], 0), 0);
+        let error = gpu.copy(
+            &other,
+            &mut world.pools.memory,
+            (world.pools.regions[0], 0),
+            (world.pools.regions[0], 0),
+            0,
+        );
         let error = error.unwrap_err();
         assert!(matches!(error, Error::Backend(BackendError::OtherGpu { .. })), "{error}");
-        let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
-        launcher.launch(&mut world.memory).unwrap();
+        let ticket = launcher.stage(&world.pools.memory, &mut plan).unwrap();
+        launcher.launch(&mut world.pools.memory).unwrap();
         launcher.wait().unwrap();
         assert_eq!(launcher.state(ticket), DONE);
-        let other = Launcher::bind(&gpus[1 - index], &world.memory, &mut plan, options).map(drop);
+        let other = Launcher::bind(&gpus[1 - index], &world.pools.memory, &mut plan, options).map(drop);
         let error = other.unwrap_err();
         assert!(matches!(error, Error::Memory(MemoryError::OutOfReach { .. })), "{error}");
     }
@@ -336,17 +338,11 @@ fn on_the_second(driver: &CudaDriver) {
 
 #[test]
 fn any_of_several_gpus_in_software() {
-    let machine = Machine::new(2);
-    on_the_second(&software(&machine).unwrap());
-    assert_eq!(machine.live(), Live::default());
+    on_two_in_software(on_the_second);
 }
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn any_of_several_gpus() {
-    let driver = CudaDriver::open().unwrap();
-    match driver.devices().unwrap() {
-        0 | 1 => println!("skipped: there is one GPU"),
-        _ => on_the_second(&driver),
-    }
+    on_several(on_the_second);
 }

@@ -1,7 +1,5 @@
 //! The page map: changes take effect when a plan is staged, and never lead two pages to one block.
 
-use std::sync::Arc;
-
 use pagelift::Error;
 use pagelift::backends::Backend;
 use pagelift::error::{LaunchError, PlanError};
@@ -9,11 +7,12 @@ use pagelift::geometry::{GroupKey, Paged};
 use pagelift::id::{HostBlockId, PageId, Ticket};
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::plan::{MirrorPlan, RowBinding, RowCapacity};
+use pagelift_cases::arrays::Scratch;
+use pagelift_cases::draw::Draw;
+use pagelift_cases::memory::Image;
 
 use crate::backends::Subject;
-use crate::image::Image;
-use crate::mirror::{ROOM, Scratch};
-use crate::rng::Rng;
+use crate::mirror::ROOM;
 use crate::world::World;
 
 /// A step that writes every row of pages 0, 1 and 2.
@@ -27,20 +26,20 @@ pub struct Fixture<B: Backend> {
 impl<B: Backend> Fixture<B> {
     pub fn new(backend: B, room: RowCapacity, repeat: bool) -> (Self, MirrorPlan) {
         let mut world = World::small(&backend);
-        let mut scratch = Scratch::new(&mut world, &backend);
+        let mut scratch = Scratch::new(&mut world.pools, &backend);
         let slots = scratch.array(12, 8);
-        scratch.write(&mut world, slots, 8, &(0..12).collect::<Vec<i64>>());
-        let (key, binding) = (world.groups[0].paged(), RowBinding::new(slots, 12));
-        let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), room).unwrap();
+        scratch.write(&mut world.pools, slots, 8, &(0..12).collect::<Vec<i64>>());
+        let (key, binding) = (world.paged(), RowBinding::new(slots, 12));
+        let mut plan = MirrorPlan::new(world.geometry(), room).unwrap();
         plan.bind(key, binding).unwrap();
         let options = LauncherOptions { repeat, ..LauncherOptions::default() };
-        let launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
+        let launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, options).unwrap();
         (Self { world, launcher, key, binding }, plan)
     }
 
     /// Another plan for the same launcher.
     fn plan(&self) -> MirrorPlan {
-        let mut plan = MirrorPlan::new(Arc::clone(&self.world.geometry), ROOM).unwrap();
+        let mut plan = MirrorPlan::new(self.world.geometry(), ROOM).unwrap();
         plan.bind(self.key, self.binding).unwrap();
         plan
     }
@@ -54,12 +53,12 @@ impl<B: Backend> Fixture<B> {
     }
 
     pub fn stage(&mut self, plan: &mut MirrorPlan) -> Result<Ticket, Error> {
-        self.launcher.stage(&self.world.memory, plan)
+        self.launcher.stage(&self.world.pools.memory, plan)
     }
 
     /// Launches after new rows were written, and expects just these pages to be mirrored to these blocks.
     pub fn launch(&mut self, mapped: &[(u32, u32)]) {
-        self.run(mapped, |it| it.launcher.launch(&mut it.world.memory).unwrap());
+        self.run(mapped, |it| it.launcher.launch(&mut it.world.pools.memory).unwrap());
     }
 
     /// The same with another way to launch.
@@ -69,21 +68,19 @@ impl<B: Backend> Fixture<B> {
         self.world.assert_is(&expected);
         // And no byte of it is right by chance.
         *expected.byte(0) ^= 1;
-        assert!(expected.difference(&self.world.memory, &self.world.regions).is_some());
+        assert!(expected.difference(&self.world.pools.memory, &self.world.pools.regions).is_some());
     }
 
     fn rewritten(&mut self, mapped: &[(u32, u32)]) -> Image {
-        let scratch = *self.world.regions.last().unwrap();
-        let mut slots = vec![0; self.world.memory.region(scratch).unwrap().bytes() as usize];
-        self.world.memory.read(scratch, 0, &mut slots).unwrap();
+        let scratch = *self.world.pools.regions.last().unwrap();
+        let mut slots = vec![0; self.world.pools.memory.region(scratch).unwrap().bytes() as usize];
+        self.world.pools.memory.read(scratch, 0, &mut slots).unwrap();
         let seed = self.launcher.counters().launches;
-        self.world.fill(&mut Rng(seed));
-        self.world.memory.write(scratch, 0, &slots).unwrap();
+        self.world.fill(&mut Draw::seeded(seed));
+        self.world.pools.memory.write(scratch, 0, &slots).unwrap();
         let mut expected = self.world.image();
         for &(page, block) in mapped {
-            (0..4).for_each(|row| {
-                self.world.groups[0].copy_row(&mut expected, true, block, page, row);
-            });
+            (0..4).for_each(|row| self.world.expect_mirrored(&mut expected, page, block, row));
         }
         expected
     }
@@ -164,7 +161,7 @@ pub fn the_map_is_kept_by_the_launcher_bound_last<S: Subject>() {
     it.map(&mut plan, 2, 2).unwrap();
     let backend = S::backend(12);
     let mut second =
-        Launcher::bind(backend, &it.world.memory, &mut plan, LauncherOptions::default()).unwrap();
+        Launcher::bind(backend, &it.world.pools.memory, &mut plan, LauncherOptions::default()).unwrap();
     let error = it.stage(&mut plan).unwrap_err();
     assert!(matches!(error, Error::Launch(LaunchError::OtherLauncher)), "{error}");
     std::mem::swap(&mut it.launcher, &mut second);

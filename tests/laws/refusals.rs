@@ -1,10 +1,5 @@
 //! What is refused: with a typed error, without any effect, and without harm to what is staged before or after.
 
-use std::cell::{Cell, RefCell};
-use std::num::NonZeroU32;
-use std::rc::Rc;
-use std::sync::Arc;
-
 use pagelift::Error;
 use pagelift::backends::{Backend, Buffer, Emulated, Kernel, Reach, Shape};
 use pagelift::error::{BackendError, LaunchError, MemoryError};
@@ -12,11 +7,15 @@ use pagelift::geometry::{Memory, Region};
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::{DigestPlan, MirrorPlan, Plan as _, PlanCapacity, RestorePlan, RowBinding};
+use pagelift_cases::arrays::Scratch;
+use std::cell::{Cell, RefCell};
+use std::num::NonZeroU32;
+use std::rc::Rc;
 
 use crate::backends::Subject;
-use crate::mirror::{self, Scratch};
+use crate::lifts::{ROOM, simple};
+use crate::mirror;
 use crate::page_map::Fixture;
-use crate::restore::{Prompt, ROOM};
 use crate::tickets::{Lifts, one, slots, two};
 use crate::world::World;
 
@@ -39,9 +38,9 @@ fn without_effect<S: Subject>(refuse: impl FnOnce(&mut Lifts<S>) -> Error) -> Er
 pub fn another_geometry<S: Subject>() {
     let error = without_effect::<S>(|it| {
         let other = World::small(&S::backend(1));
-        let mut plan = RestorePlan::new(Arc::clone(&other.geometry), ROOM).unwrap();
-        two().lift(&other, &mut plan);
-        it.launcher.stage(&it.world.memory, &mut plan).unwrap_err()
+        let mut plan = RestorePlan::new(other.geometry(), ROOM).unwrap();
+        other.lift(&mut plan, &two());
+        it.launcher.stage(&it.world.pools.memory, &mut plan).unwrap_err()
     });
     assert!(matches!(error, Error::Launch(LaunchError::OtherGeometry)), "{error}");
 }
@@ -50,14 +49,14 @@ pub fn another_registry<S: Subject>() {
     let error = without_effect::<S>(|it| {
         let other = World::small(&S::backend(1));
         it.plan.clear();
-        two().lift(&it.world, &mut it.plan);
-        it.launcher.stage(&other.memory, &mut it.plan).unwrap_err()
+        it.world.lift(&mut it.plan, &two());
+        it.launcher.stage(&other.pools.memory, &mut it.plan).unwrap_err()
     });
     assert!(matches!(error, Error::Launch(LaunchError::OtherRegistry)), "{error}");
     let error = without_effect::<S>(|it| {
         let mut other = World::small(&S::backend(1));
         let image = other.image();
-        let error = it.launcher.launch(&mut other.memory).unwrap_err();
+        let error = it.launcher.launch(&mut other.pools.memory).unwrap_err();
         other.assert_is(&image);
         error
     });
@@ -67,18 +66,18 @@ pub fn another_registry<S: Subject>() {
 pub fn a_released_region<S: Subject>() {
     let mut it = Lifts::<S>::new(slots(2));
     // A region that no pool needs may go.
-    let spare = it.world.memory.allocate(&S::backend(1), Memory::Host, 64).unwrap();
-    it.world.memory.release(spare).unwrap();
-    assert!(matches!(it.world.memory.release(spare), Err(Error::Memory(MemoryError::Released))));
+    let spare = it.world.pools.memory.allocate(&S::backend(1), Memory::Host, 64).unwrap();
+    it.world.pools.memory.release(spare).unwrap();
+    assert!(matches!(it.world.pools.memory.release(spare), Err(Error::Memory(MemoryError::Released))));
     it.stage(&[one()]);
     it.launch(&[one()]);
 
     let ticket = it.stage(&[two()]);
-    let gone = it.world.regions.remove(0);
-    it.world.memory.release(gone).unwrap();
+    let gone = it.world.pools.regions.remove(0);
+    it.world.pools.memory.release(gone).unwrap();
     let image = it.world.image();
     for _ in 0..2 {
-        let error = it.launcher.launch(&mut it.world.memory).unwrap_err();
+        let error = it.launcher.launch(&mut it.world.pools.memory).unwrap_err();
         assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
         let error = it.try_stage(&[one()]).unwrap_err();
         assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
@@ -86,7 +85,7 @@ pub fn a_released_region<S: Subject>() {
     it.world.assert_is(&image);
     assert_eq!(it.launcher.state(ticket), TicketState::Pending);
     assert_eq!(it.launcher.counters().launches, 1);
-    let error = Launcher::bind(S::backend(1), &it.world.memory, &mut it.plan, slots(1)).unwrap_err();
+    let error = Launcher::bind(S::backend(1), &it.world.pools.memory, &mut it.plan, slots(1)).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
 }
 
@@ -104,28 +103,28 @@ pub fn unregistered_memory<S: Subject>() {
     it.launch(&[(0, 1)]);
     let backend = S::backend(1);
     let (host, device) = {
-        let memory = &mut it.world.memory;
+        let memory = &mut it.world.pools.memory;
         let ids = [Memory::Host, Memory::Device].map(|place| memory.allocate(&backend, place, 64).unwrap());
         (ids[0], ids[1])
     };
     let one_slot = slots(1);
-    let address = |it: &Fixture<S::Backend>, id| it.world.memory.region(id).unwrap().address();
+    let address = |it: &Fixture<S::Backend>, id| it.world.pools.memory.region(id).unwrap().address();
     let image = it.world.image();
     for slots in [8, u64::MAX - 127, address(&it, host), address(&it, device) + 8] {
-        let mut bad = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM).unwrap();
+        let mut bad = MirrorPlan::new(it.world.geometry(), mirror::ROOM).unwrap();
         bad.bind(it.key, RowBinding::new(slots, 8)).unwrap();
-        let mut launcher = Launcher::bind(S::backend(1), &it.world.memory, &mut bad, one_slot).unwrap();
+        let mut launcher = Launcher::bind(S::backend(1), &it.world.pools.memory, &mut bad, one_slot).unwrap();
         it.map(&mut bad, 2, 0).unwrap();
-        let error = launcher.stage(&it.world.memory, &mut bad).unwrap_err();
+        let error = launcher.stage(&it.world.pools.memory, &mut bad).unwrap_err();
         assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
         assert_eq!(bad.page_map().pending().len(), 1, "its changes are still to be staged");
     }
-    let mut late = MirrorPlan::new(Arc::clone(&it.world.geometry), mirror::ROOM).unwrap();
+    let mut late = MirrorPlan::new(it.world.geometry(), mirror::ROOM).unwrap();
     late.bind(it.key, RowBinding::new(address(&it, device), 8)).unwrap();
-    let mut launcher = Launcher::bind(S::backend(1), &it.world.memory, &mut late, one_slot).unwrap();
-    let ticket = launcher.stage(&it.world.memory, &mut late).unwrap();
-    it.world.memory.release(device).unwrap();
-    let error = launcher.launch(&mut it.world.memory).unwrap_err();
+    let mut launcher = Launcher::bind(S::backend(1), &it.world.pools.memory, &mut late, one_slot).unwrap();
+    let ticket = launcher.stage(&it.world.pools.memory, &mut late).unwrap();
+    it.world.pools.memory.release(device).unwrap();
+    let error = launcher.launch(&mut it.world.pools.memory).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
     it.world.assert_is(&image);
     assert_eq!(launcher.state(ticket), TicketState::Pending);
@@ -134,27 +133,29 @@ pub fn unregistered_memory<S: Subject>() {
 }
 
 pub fn a_larger_plan<S: Subject>() {
-    for room in [PlanCapacity { jobs: 33, ..ROOM }, PlanCapacity { list_entries: 65, ..ROOM }] {
+    for room in [
+        PlanCapacity { jobs: ROOM.jobs + 1, ..ROOM },
+        PlanCapacity { list_entries: ROOM.list_entries + 1, ..ROOM },
+    ] {
         let error = without_effect::<S>(|it| {
-            let mut plan = RestorePlan::new(Arc::clone(&it.world.geometry), room).unwrap();
-            it.launcher.stage(&it.world.memory, &mut plan).unwrap_err()
+            let mut plan = RestorePlan::new(it.world.geometry(), room).unwrap();
+            it.launcher.stage(&it.world.pools.memory, &mut plan).unwrap_err()
         });
         let Error::Launch(LaunchError::TableTooSmall { needed, room }) = error else { panic!("{error}") };
         assert!(needed > room);
     }
     // A smaller one is welcome.
     let mut it = Lifts::<S>::new(slots(1));
-    let mut plan =
-        RestorePlan::new(Arc::clone(&it.world.geometry), PlanCapacity { jobs: 1, list_entries: 0 }).unwrap();
-    one().lift(&it.world, &mut plan);
-    it.launcher.stage(&it.world.memory, &mut plan).unwrap();
+    let mut plan = RestorePlan::new(it.world.geometry(), PlanCapacity { jobs: 1, list_entries: 0 }).unwrap();
+    it.world.lift(&mut plan, &one());
+    it.launcher.stage(&it.world.pools.memory, &mut plan).unwrap();
     it.launch(&[one()]);
 }
 
 pub fn numbers_of_slots<S: Subject>() {
     let mut it = Lifts::<S>::new(slots(64));
     let mut bind =
-        |count| Launcher::bind(S::backend(1), &it.world.memory, &mut it.plan, slots(count)).map(drop);
+        |count| Launcher::bind(S::backend(1), &it.world.pools.memory, &mut it.plan, slots(count)).map(drop);
     assert!(matches!(bind(0), Err(Error::Launch(LaunchError::NoSlots))));
     for slots in [65, u32::MAX] {
         let error = bind(slots).unwrap_err();
@@ -278,7 +279,7 @@ fn failing<T>(call: Call, body: impl FnOnce() -> T) -> T {
 pub fn a_backend_that_fails<S: Subject>() {
     // At launch: nothing ran, and the next launch carries the plan out.
     without_effect::<Demand<S>>(|it| {
-        failing(Call::Pages, || it.launcher.launch(&mut it.world.memory).unwrap_err())
+        failing(Call::Pages, || it.launcher.launch(&mut it.world.pools.memory).unwrap_err())
     });
 
     let (mut it, mut plan) = Fixture::new(Demand::<S>::backend(11), mirror::ROOM, false);
@@ -299,7 +300,7 @@ pub fn a_backend_that_fails<S: Subject>() {
     // The same plan again: its ticket is not done before it ran.
     let second = it.stage(&mut plan).unwrap();
     assert_eq!(it.launcher.state(second), TicketState::Pending);
-    failing(Call::Rows, || it.launcher.launch(&mut it.world.memory).unwrap_err());
+    failing(Call::Rows, || it.launcher.launch(&mut it.world.pools.memory).unwrap_err());
     assert_eq!(it.launcher.state(second), TicketState::Pending);
     it.launch(&[(2, 1), (1, 2)]);
     assert!(matches!(it.launcher.state(second), TicketState::Done(_)));
@@ -319,15 +320,15 @@ pub fn a_backend_that_fails<S: Subject>() {
 /// A digest that could not be launched is still to be had.
 pub fn a_backend_that_fails_to_digest<S: Subject>() {
     let mut world = World::small(&S::backend(1));
-    let mut plan = DigestPlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-    let number = world.groups[0].digests.host(&mut plan, &[2, 0], 7).unwrap();
+    let mut plan = DigestPlan::new(world.geometry(), ROOM).unwrap();
+    let number = world.digest(&mut plan, (0, Memory::Host), &[2, 0], 7).unwrap();
     let backend = Demand::<S>::backend(1);
-    let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, slots(1)).unwrap();
-    let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
-    failing(Call::Digest, || launcher.launch(&mut world.memory).unwrap_err());
+    let mut launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, slots(1)).unwrap();
+    let ticket = launcher.stage(&world.pools.memory, &mut plan).unwrap();
+    failing(Call::Digest, || launcher.launch(&mut world.pools.memory).unwrap_err());
     let error = launcher.digest(ticket, number).unwrap_err();
     assert!(matches!(error, Error::Launch(LaunchError::DigestsPending { .. })), "{error}");
-    launcher.launch(&mut world.memory).unwrap();
+    launcher.launch(&mut world.pools.memory).unwrap();
     assert_ne!(launcher.digest(ticket, number).unwrap(), 0);
 }
 
@@ -368,7 +369,7 @@ pub fn a_backend_that_gives_too_little<S: Subject>() {
     for most in [1, 24, 32, 64, 200, 4096, 1 << 20] {
         let backend = || Demand::<S>::backend(1);
         let bound = failing(Call::Allocate(most), || {
-            Launcher::bind(backend(), &it.world.memory, &mut it.plan, slots(2)).map(drop)
+            Launcher::bind(backend(), &it.world.pools.memory, &mut it.plan, slots(2)).map(drop)
         });
         match bound {
             Err(Error::Backend(BackendError::Allocation { needed, found, .. })) => {
@@ -385,28 +386,28 @@ fn launches_without_threads() {
     for (blocks, warps, lanes) in shapes {
         let backend = Emulated { shape: Shape { blocks, warps, lanes }, seed: 1 };
         let mut world = World::small(&backend);
-        let scratch = Scratch::new(&mut world, &backend).array(1, 8);
+        let scratch = Scratch::new(&mut world.pools, &backend).array(1, 8);
         let options = LauncherOptions::default();
         let shape = |error| matches!(error, Error::Backend(BackendError::Shape { .. }));
 
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-        Prompt::simple(3, &[1], 0, pagelift::plan::TailRows::Whole).lift(&world, &mut plan);
+        let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
+        world.lift(&mut plan, &simple(3, &[1], 0, pagelift::plan::TailRows::Whole));
         let image = world.image();
-        let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
-        let ticket = launcher.stage(&world.memory, &mut plan).unwrap();
-        assert!(shape(launcher.launch(&mut world.memory).unwrap_err()));
+        let mut launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, options).unwrap();
+        let ticket = launcher.stage(&world.pools.memory, &mut plan).unwrap();
+        assert!(shape(launcher.launch(&mut world.pools.memory).unwrap_err()));
         assert_eq!(launcher.state(ticket), TicketState::Pending);
 
-        let mut plan = MirrorPlan::new(Arc::clone(&world.geometry), mirror::ROOM).unwrap();
-        let key = world.groups[0].paged();
+        let mut plan = MirrorPlan::new(world.geometry(), mirror::ROOM).unwrap();
+        let key = world.paged();
         plan.bind(key, RowBinding::new(scratch, 1)).unwrap();
-        let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
-        launcher.stage(&world.memory, &mut plan).unwrap();
-        assert!(shape(launcher.launch(&mut world.memory).unwrap_err()));
+        let mut launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, options).unwrap();
+        launcher.stage(&world.pools.memory, &mut plan).unwrap();
+        assert!(shape(launcher.launch(&mut world.pools.memory).unwrap_err()));
         plan.page_map_mut()
             .map(key, pagelift::id::PageId::new(0), pagelift::id::HostBlockId::new(0))
             .unwrap();
-        assert!(shape(launcher.stage(&world.memory, &mut plan).unwrap_err()));
+        assert!(shape(launcher.stage(&world.pools.memory, &mut plan).unwrap_err()));
         assert_eq!(plan.jobs(), 1);
         world.assert_is(&image);
     }

@@ -1,7 +1,7 @@
 //! Streams: a launcher that changes them, the default one, those of other GPUs, and captures that begin meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -14,14 +14,12 @@ use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, Report, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::RestorePlan;
-use pagelift_fake_driver::{Live, Machine};
+use pagelift_cases::draw::Draw;
 
-use crate::backends::software;
 use crate::capture::Hooked;
-use crate::device::{Device, MODES, on_devices};
+use crate::device::{Device, MODES, on_devices, on_several, on_two_in_software};
 use crate::gpu::Lifts;
-use crate::restore::ROOM;
-use crate::rng::Rng;
+use crate::lifts::ROOM;
 use crate::tickets::slots;
 use crate::world::World;
 
@@ -44,15 +42,15 @@ fn is_capturing(error: &Error) -> bool {
 
 fn what_is_staged_on_another_stream_comes_after_what_was_before(device: &Device) {
     device.engine.enter();
-    let mut rng = Rng(1);
+    let mut draw = Draw::seeded(1);
     let streams = [device.engine.stream(false), device.engine.stream(true), device.engine.stream(false)];
-    let mut it = Lifts::new(device, &mut rng, 4);
+    let mut it = Lifts::new(device, &mut draw, 4);
     let mut tickets = Vec::new();
     for stream in &streams {
         it.launcher.set_stream(&stream.adopted(device)).unwrap();
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         tickets.push(it.stage(&prompts));
-        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
     }
     // Only the last of the streams is waited for.
     it.launcher.wait().unwrap();
@@ -67,9 +65,9 @@ fn what_is_staged_on_another_stream_comes_after_what_was_before(device: &Device)
 fn a_launcher_changes_its_stream_in_no_capture(device: &Device) {
     device.engine.enter();
     for (seed, mode) in (0..).zip(MODES) {
-        let mut rng = Rng(seed);
+        let mut draw = Draw::seeded(seed);
         let [stream, other] = [(); 2].map(|()| device.engine.stream(false));
-        let mut it = Lifts::new(device, &mut rng, 2);
+        let mut it = Lifts::new(device, &mut draw, 2);
         it.launcher.set_stream(&stream.adopted(device)).unwrap();
         // To a stream that is being captured, and from it.
         assert_eq!(other.begin(mode), 0);
@@ -85,8 +83,8 @@ fn a_launcher_changes_its_stream_in_no_capture(device: &Device) {
         assert_eq!(stream.state(), 1);
         let graph = stream.end().unwrap();
         // It is still on its stream.
-        let prompts = it.prompts(&mut rng);
-        let expected = it.expected(&mut rng, &prompts);
+        let prompts = it.prompts(&mut draw);
+        let expected = it.expected(&mut draw, &prompts);
         let ticket = it.stage(&prompts);
         graph.replay(&stream);
         it.launcher.wait().unwrap();
@@ -105,24 +103,24 @@ fn a_stream_of_one_thread_alone_is_refused(device: &Device) {
 /// failed.
 fn a_default_stream_that_refuses_amid_the_capture_of_another(device: &Device) {
     device.engine.enter();
-    let mut rng = Rng(3);
+    let mut draw = Draw::seeded(3);
     // SAFETY: (1) it is there as long as the context; (2) it is never captured.
     let default = unsafe { device.gpu.adopt_stream(0) }.unwrap();
     let blocking = device.engine.stream(true);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut it = Lifts::new(device, &mut draw, 2);
     it.launcher.set_stream(&default).unwrap();
-    let prompts = it.prompts(&mut rng);
-    let expected = it.expected(&mut rng, &prompts);
+    let prompts = it.prompts(&mut draw);
+    let expected = it.expected(&mut draw, &prompts);
     let ticket = it.stage(&prompts);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
 
     assert_eq!(blocking.begin(MODES[1]), 0);
-    let id = it.world.regions[0];
+    let id = it.world.pools.regions[0];
     let refused = [
         it.launcher.wait(),
-        it.world.memory.release(id),
-        it.world.memory.read(id, 0, &mut [0]),
-        it.launcher.launch(&mut it.world.memory),
+        it.world.pools.memory.release(id),
+        it.world.pools.memory.read(id, 0, &mut [0]),
+        it.launcher.launch(&mut it.world.pools.memory),
         it.try_stage(&[]).map(drop),
         it.record(),
     ];
@@ -140,23 +138,23 @@ fn a_default_stream_that_refuses_amid_the_capture_of_another(device: &Device) {
 
 /// Each step has a stream of its own: as many as there are steps would be waited for, and never destroyed.
 fn a_registry_forgets_streams_that_are_done(device: &Device) {
-    let mut rng = Rng(5);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut draw = Draw::seeded(5);
+    let mut it = Lifts::new(device, &mut draw, 2);
     for _ in 0..40 {
         it.launcher.set_stream(&device.gpu.new_stream().unwrap()).unwrap();
-        let prompts = it.prompts(&mut rng);
+        let prompts = it.prompts(&mut draw);
         it.stage(&prompts);
-        it.launcher.launch(&mut it.world.memory).unwrap();
+        it.launcher.launch(&mut it.world.pools.memory).unwrap();
         it.launcher.wait().unwrap();
     }
     if let Some(machine) = &device.machine {
         // The GPU's own, that for bytes, and a few that were kept.
         assert!(machine.live().streams <= 2 + 8, "{:?}", machine.live());
     }
-    let prompts = it.prompts(&mut rng);
-    let expected = it.expected(&mut rng, &prompts);
+    let prompts = it.prompts(&mut draw);
+    let expected = it.expected(&mut draw, &prompts);
     it.stage(&prompts);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
     it.world.assert_is(&expected);
 }
 
@@ -185,53 +183,53 @@ fn a_capture_begins_before_a_plan_is_staged_or_after(device: &Device) {
                 .for_each(|_| thread::sleep(Duration::from_millis(1)));
             assert!(!begun.load(Ordering::SeqCst));
         };
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+        let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
         let backend = Hooked { device, before: &before };
-        let mut launcher = Launcher::bind(backend, &world.memory, &mut plan, slots(2)).unwrap();
-        launcher.stage(&world.memory, &mut plan).unwrap();
+        let mut launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, slots(2)).unwrap();
+        launcher.stage(&world.pools.memory, &mut plan).unwrap();
     });
     assert!(begun.load(Ordering::SeqCst));
 }
 
 fn a_pool_that_overlaps_is_refused_while_launches_cannot_be_waited_for(device: &Device) {
     device.engine.enter();
-    let mut rng = Rng(7);
+    let mut draw = Draw::seeded(7);
     let stream = device.engine.stream(false);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut it = Lifts::new(device, &mut draw, 2);
     let spec = HostPoolSpec::new(3, 2 << 20).chunks_of(2 << 20).threads(1);
     let pool = HostPool::allocate(&device.gpu, &spec, |_| ()).unwrap();
     let regions = pool.regions();
     // SAFETY: (1, 2) nobody touches it.
     let adopt = |at: usize| unsafe { device.gpu.adopt(regions[at].address(), 4096) };
-    let last = it.world.memory.adopt(Memory::Device, adopt(2)).unwrap();
+    let last = it.world.pools.memory.adopt(Memory::Device, adopt(2)).unwrap();
 
     it.launcher.set_stream(&stream.adopted(device)).unwrap();
     it.stage(&[]);
-    it.launcher.launch(&mut it.world.memory).unwrap();
+    it.launcher.launch(&mut it.world.pools.memory).unwrap();
     assert_eq!(stream.begin(MODES[1]), 0);
-    let error = it.world.memory.adopt_pool(pool).unwrap_err();
+    let error = it.world.pools.memory.adopt_pool(pool).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Overlaps { .. })), "{error}");
     // Nothing of it has stayed.
-    let first = it.world.memory.adopt(Memory::Device, adopt(0)).unwrap();
+    let first = it.world.pools.memory.adopt(Memory::Device, adopt(0)).unwrap();
     assert_eq!(stream.state(), 1);
     drop(stream.end().unwrap());
-    it.world.memory.release(first).unwrap();
-    it.world.memory.release(last).unwrap();
+    it.world.pools.memory.release(first).unwrap();
+    it.world.pools.memory.release(last).unwrap();
 }
 
 fn a_graph_of_copies_is_replayed_with_its_registry(device: &Device) {
-    let mut rng = Rng(8);
-    let mut it = Lifts::new(device, &mut rng, 2);
+    let mut draw = Draw::seeded(8);
+    let mut it = Lifts::new(device, &mut draw, 2);
     it.stage(&[]);
     let mut engine = device.gpu.copy_engine();
-    let mut graph = engine.graph(&mut it.world.memory, &it.plan).unwrap();
-    graph.replay(&mut it.world.memory).unwrap();
+    let mut graph = engine.graph(&mut it.world.pools.memory, &it.plan).unwrap();
+    graph.replay(&mut it.world.pools.memory).unwrap();
     let error = graph.replay(&mut Registry::new()).unwrap_err();
     assert!(matches!(error, Error::Launch(LaunchError::OtherRegistry)), "{error}");
     // The engine itself looks for the pools again.
     let error = engine.copy(&mut Registry::new(), &it.plan, CopyCalls::Each).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
-    engine.copy(&mut it.world.memory, &it.plan, CopyCalls::Each).unwrap();
+    engine.copy(&mut it.world.pools.memory, &it.plan, CopyCalls::Each).unwrap();
 }
 
 /// Default streams have one handle on all GPUs, and are other ones.
@@ -269,17 +267,11 @@ fn default_streams_of_two(driver: &CudaDriver) {
 
 #[test]
 fn default_streams_of_two_gpus_in_software() {
-    let machine = Machine::new(2);
-    default_streams_of_two(&software(&machine).unwrap());
-    assert_eq!(machine.live(), Live::default());
+    on_two_in_software(default_streams_of_two);
 }
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn default_streams_of_two_gpus() {
-    let driver = CudaDriver::open().unwrap();
-    match driver.devices().unwrap() {
-        0 | 1 => println!("skipped: there is one GPU"),
-        _ => default_streams_of_two(&driver),
-    }
+    on_several(default_streams_of_two);
 }

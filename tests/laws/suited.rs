@@ -1,7 +1,7 @@
 //! Backends are asked how many workers suit a launch, and told what it does; where somebody says it, they are not asked.
 
 use std::num::{NonZeroU32, NonZeroU64};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use pagelift::Error;
 use pagelift::backends::{
@@ -71,9 +71,9 @@ fn launched<P: Launchable>(
     let mut world = World::small(&backend);
     let mut plan = plan(&world);
     let options = LauncherOptions { workers, ..LauncherOptions::default() };
-    let mut launcher = Launcher::bind(&backend, &world.memory, &mut plan, options).unwrap();
-    launcher.stage(&world.memory, &mut plan).unwrap();
-    launcher.launch(&mut world.memory).unwrap();
+    let mut launcher = Launcher::bind(&backend, &world.pools.memory, &mut plan, options).unwrap();
+    launcher.stage(&world.pools.memory, &mut plan).unwrap();
+    launcher.launch(&mut world.pools.memory).unwrap();
     drop(launcher);
     (backend.asked.into_inner().unwrap(), backend.given.into_inner().unwrap())
 }
@@ -82,15 +82,12 @@ fn launched<P: Launchable>(
 fn a_backend_is_told_what_a_launch_does() {
     let (host, device) = (Memory::Host, Memory::Device);
     let pages = |way| Work { way: Some(way), pieces: Pieces::Pages, bytes: Some(Bytes::new(0)) };
-    fn geometry(world: &World) -> Arc<pagelift::geometry::Geometry> {
-        Arc::clone(&world.geometry)
-    }
     let found = [
-        launched(|world| RestorePlan::new(geometry(world), ROOM).unwrap(), None),
-        launched(|world| WriteBackPlan::new(geometry(world), ROOM).unwrap(), None),
-        launched(|world| PagePlan::<DeviceToDevice>::new(geometry(world), ROOM).unwrap(), None),
-        launched(|world| MirrorPlan::new(geometry(world), RowCapacity::default()).unwrap(), None),
-        launched(|world| DigestPlan::new(geometry(world), ROOM).unwrap(), None),
+        launched(|world| RestorePlan::new(world.geometry(), ROOM).unwrap(), None),
+        launched(|world| WriteBackPlan::new(world.geometry(), ROOM).unwrap(), None),
+        launched(|world| PagePlan::<DeviceToDevice>::new(world.geometry(), ROOM).unwrap(), None),
+        launched(|world| MirrorPlan::new(world.geometry(), RowCapacity::default()).unwrap(), None),
+        launched(|world| DigestPlan::new(world.geometry(), ROOM).unwrap(), None),
     ];
     let expected = [
         pages((host, device)),
@@ -107,7 +104,7 @@ fn a_backend_is_told_what_a_launch_does() {
 
 #[test]
 fn what_the_launcher_was_told_goes_before_what_suits() {
-    let plan = |world: &World| RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
+    let plan = |world: &World| RestorePlan::new(world.geometry(), ROOM).unwrap();
     assert_eq!(launched(plan, NonZeroU32::new(2)), (vec![], vec![Some(2)]));
 }
 

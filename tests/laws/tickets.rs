@@ -1,19 +1,18 @@
 //! What becomes of staged plans: each takes effect in exactly one launch, or was superseded, and its ticket says so.
 
-use std::sync::Arc;
-
 use pagelift::Error;
 use pagelift::error::LaunchError;
 use pagelift::id::Ticket;
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
 use pagelift::plan::{Plan as _, RestorePlan, TailRows};
+use pagelift_cases::draw::Draw;
+use pagelift_cases::lift::LiftCall;
+use pagelift_cases::memory::Image;
 
 use crate::backends::Subject;
-use crate::image::Image;
+use crate::lifts::{ROOM, simple};
 use crate::mirror;
 use crate::page_map::Fixture;
-use crate::restore::{Prompt, ROOM};
-use crate::rng::Rng;
 use crate::world::World;
 
 const DONE: TicketState = TicketState::Done(Report { bad: 0, rows: 0, skipped: 0 });
@@ -27,40 +26,40 @@ pub struct Lifts<S: Subject> {
 
 impl<S: Subject> Lifts<S> {
     pub fn new(options: LauncherOptions) -> Self {
-        Self::with(&mut Rng(5), options)
+        Self::with(&mut Draw::seeded(5), options)
     }
 
-    fn with(rng: &mut Rng, options: LauncherOptions) -> Self {
-        let backend = S::backend(rng.next());
+    fn with(draw: &mut Draw, options: LauncherOptions) -> Self {
+        let backend = S::backend(draw.number());
         let world = World::small(&backend);
-        let mut plan = RestorePlan::new(Arc::clone(&world.geometry), ROOM).unwrap();
-        let launcher = Launcher::bind(backend, &world.memory, &mut plan, options).unwrap();
+        let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
+        let launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, options).unwrap();
         Self { world, plan, launcher }
     }
 
-    pub fn try_stage(&mut self, prompts: &[Prompt]) -> Result<Ticket, Error> {
+    pub fn try_stage(&mut self, prompts: &[LiftCall]) -> Result<Ticket, Error> {
         self.plan.clear();
-        prompts.iter().for_each(|prompt| prompt.lift(&self.world, &mut self.plan));
-        self.launcher.stage(&self.world.memory, &mut self.plan)
+        prompts.iter().for_each(|prompt| self.world.lift(&mut self.plan, prompt));
+        self.launcher.stage(&self.world.pools.memory, &mut self.plan)
     }
 
-    pub fn stage(&mut self, prompts: &[Prompt]) -> Ticket {
+    pub fn stage(&mut self, prompts: &[LiftCall]) -> Ticket {
         self.try_stage(prompts).unwrap()
     }
 
     /// Launches over new bytes, and expects the effect of these prompts and no other.
-    pub fn launch(&mut self, prompts: &[Prompt]) {
+    pub fn launch(&mut self, prompts: &[LiftCall]) {
         let seed = self.launcher.counters().launches;
-        self.world.fill(&mut Rng(seed));
+        self.world.fill(&mut Draw::seeded(seed));
         let expected = self.expected(prompts);
-        self.launcher.launch(&mut self.world.memory).unwrap();
+        self.launcher.launch(&mut self.world.pools.memory).unwrap();
         self.world.assert_is(&expected);
     }
 
-    fn expected(&self, prompts: &[Prompt]) -> Image {
+    fn expected(&self, prompts: &[LiftCall]) -> Image {
         let mut expected = self.world.image();
         prompts.iter().for_each(|prompt| {
-            prompt.expect(&self.world, &mut expected);
+            self.world.expect(&mut expected, prompt);
         });
         expected
     }
@@ -75,13 +74,13 @@ pub fn slots(slots: u32) -> LauncherOptions {
 }
 
 /// Some rows of block 1 to page 0.
-pub fn one() -> Prompt {
-    Prompt::simple(3, &[1], 0, TailRows::Exact)
+pub fn one() -> LiftCall {
+    simple(3, &[1], 0, TailRows::Exact)
 }
 
 /// Block 2 to page 2.
-pub fn two() -> Prompt {
-    Prompt::simple(6, &[0, 2], 2, TailRows::Whole)
+pub fn two() -> LiftCall {
+    simple(6, &[0, 2], 2, TailRows::Whole)
 }
 
 pub fn an_empty_plan_completes<S: Subject>() {
@@ -176,7 +175,7 @@ pub fn a_full_ring_is_an_error_and_no_more<S: Subject>() {
 pub fn a_smaller_plan_leaves_the_larger_one_behind<S: Subject>() {
     for repeat in [false, true] {
         let mut it = Lifts::<S>::new(LauncherOptions { repeat, ..slots(1) });
-        let zeroed = || Prompt::simple(2, &[1], 0, TailRows::ExactZeroed);
+        let zeroed = || simple(2, &[1], 0, TailRows::ExactZeroed);
         it.stage(&[zeroed(), two()]);
         it.launch(&[zeroed(), two()]);
         // Jobs of the larger plan still lie in the table, past the count.
@@ -194,7 +193,7 @@ pub fn old_tickets_are_unknown<S: Subject>() {
     let tickets: Vec<Ticket> = (0..150)
         .map(|_| {
             let ticket = it.stage(&[]);
-            it.launcher.launch(&mut it.world.memory).unwrap();
+            it.launcher.launch(&mut it.world.pools.memory).unwrap();
             ticket
         })
         .collect();
@@ -239,15 +238,15 @@ pub fn counters_add_up<S: Subject>() {
 
 /// Any order of stagings and launches, against a model.
 pub fn any_order<S: Subject>(seed: u64) {
-    let mut rng = Rng(seed);
-    let options = LauncherOptions { repeat: rng.once_in(3), ..slots(rng.pick(&[1, 2, 3, 5])) };
-    let mut it = Lifts::<S>::with(&mut rng, options);
+    let mut draw = Draw::seeded(seed);
+    let options = LauncherOptions { repeat: draw.once_in(3), ..slots(draw.pick(&[1, 2, 3, 5])) };
+    let mut it = Lifts::<S>::with(&mut draw, options);
     let ring = u64::from(options.slots);
     // Of each ticket, whether it ran; and the prompts of the last one.
     let mut ran = vec![false];
-    let mut table: Vec<Prompt> = Vec::new();
+    let mut table: Vec<LiftCall> = Vec::new();
     let (mut bytes, mut jobs, mut launches) = (0, 0, 0);
-    for _ in 0..rng.pick(&[20, 120]) {
+    for _ in 0..draw.pick(&[20, 120]) {
         let last = ran.len() as u64 - 1;
         let state = |ran: &[bool], ticket: u64| match ran.get(ticket as usize) {
             None => TicketState::Unknown,
@@ -255,8 +254,8 @@ pub fn any_order<S: Subject>(seed: u64) {
             Some(false) if ran[ticket as usize..].contains(&true) => TicketState::Superseded,
             Some(false) => TicketState::Pending,
         };
-        if rng.once_in(2) {
-            let prompts: Vec<Prompt> = [one(), two()].into_iter().filter(|_| !rng.once_in(3)).collect();
+        if draw.once_in(2) {
+            let prompts: Vec<LiftCall> = [one(), two()].into_iter().filter(|_| !draw.once_in(3)).collect();
             let oldest = (last + 1).checked_sub(ring).filter(|&ticket| ticket > 0);
             let full = oldest.is_some_and(|ticket| state(&ran, ticket) == TicketState::Pending);
             let staged = it.try_stage(&prompts);
@@ -274,10 +273,10 @@ pub fn any_order<S: Subject>(seed: u64) {
                 }
             }
         } else {
-            it.world.fill(&mut rng);
+            it.world.fill(&mut draw);
             let runs = last > 0 && (!ran[last as usize] || options.repeat);
             let expected = it.expected(if runs { &table } else { &[] });
-            it.launcher.launch(&mut it.world.memory).unwrap();
+            it.launcher.launch(&mut it.world.pools.memory).unwrap();
             launches += 1;
             ran[last as usize] |= runs;
             it.world.assert_is(&expected);
