@@ -197,5 +197,6 @@ pub fn spill_route(geometry: &Geometry, group: AnyGroup) -> Option<AnyRoute> {
 /// Token slots of a block of a group's main side in one memory (a ring's slots; 1 for states), if it has one there.
 #[must_use]
 pub fn block_slots(geometry: &Geometry, group: AnyGroup, memory: Memory) -> Option<Tokens> {
-    geometry.block_slots(of_kind!(group, group => group.id()), memory)
+    let own = of_kind!(group, group => geometry.has(group).then(|| group.id()))?;
+    geometry.block_slots(own, memory)
 }

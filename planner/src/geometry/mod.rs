@@ -152,17 +152,23 @@ impl Geometry {
         self.groups.iter().fold(0, |sum, group| sum.saturating_add(group.map_entries))
     }
 
+    /// Whether a key is of one of its groups: the builder of another geometry gives others.
+    #[must_use]
+    pub fn has<K: Kind>(&self, group: GroupKey<K>) -> bool {
+        group.geometry == self.stamp && self.group(group.id).is_some()
+    }
+
     /// The way by which a group's imported blocks are lifted, if it has both main sides.
     #[must_use]
     pub fn lift_route<K: Kind>(&self, group: GroupKey<K>) -> Option<RouteKey<HostToDevice, K>> {
-        let own = self.group(group.id).filter(|_| group.geometry == self.stamp)?;
+        let own = self.group(group.id).filter(|_| self.has(group))?;
         Some(RouteKey::new(own.to_device?, self.stamp))
     }
 
     /// The way by which a group's pages are written back, if it has both main sides.
     #[must_use]
     pub fn spill_route<K: Kind>(&self, group: GroupKey<K>) -> Option<RouteKey<DeviceToHost, K>> {
-        let own = self.group(group.id).filter(|_| group.geometry == self.stamp)?;
+        let own = self.group(group.id).filter(|_| self.has(group))?;
         Some(RouteKey::new(own.to_host?, self.stamp))
     }
 
@@ -175,7 +181,7 @@ impl Geometry {
     /// Rows of a block of a paged or ring group's main side in one memory.
     #[must_use]
     pub fn block_rows<K: HasRows>(&self, group: GroupKey<K>, memory: Memory) -> Option<Rows> {
-        Some(Rows::new(self.main_side(group.id, memory)?.rows))
+        Some(Rows::new(self.main_side(group.id, memory).filter(|_| self.has(group))?.rows))
     }
 
     /// What a block of a group's main side in one memory holds.

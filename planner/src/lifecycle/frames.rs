@@ -109,9 +109,20 @@ impl GroupFrames {
         }
     }
 
-    /// Refuses frames of another kind than what the group lifts, or of blocks that do not fit into the lifecycle's.
+    fn is_of(&self, geometry: &Geometry) -> bool {
+        match self {
+            Self::Paged { group, .. } | Self::Whole { group, .. } => geometry.has(*group),
+            Self::Ring { group, .. } => geometry.has(*group),
+            Self::State { group, .. } => geometry.has(*group),
+            Self::ReadOnly(frames) => frames.is_of(geometry),
+        }
+    }
+
+    /// Refuses frames of another geometry, of another kind than what the group lifts, or of blocks that do not fit into the
+    /// lifecycle's.
     pub(super) fn check(&self, Scale { geometry, block_tokens }: Scale<'_>) -> Result<(), PlanError> {
-        let group = geometry.group(self.id()).ok_or_else(|| PlanError::ForeignGroup { group: self.id() })?;
+        let own = geometry.group(self.id()).filter(|_| self.is_of(geometry));
+        let group = own.ok_or_else(|| PlanError::ForeignGroup { group: self.id() })?;
         let paged = matches!(group.lift(), Lift::Tail | Lift::All);
         let slots = [Memory::Host, Memory::Device].map(|memory| geometry.block_slots(self.id(), memory));
         let divides = |slots: u64| block_tokens.checked_rem(slots) == Some(0);

@@ -94,8 +94,8 @@ impl StepPlans {
     /// Plans for a rank, all of whose memory is allocated here.
     ///
     /// # Errors
-    /// As [`RestorePlan::new`], and [`PlanError::Frames`] where a group that is lifted has no frames, or others than it
-    /// needs.
+    /// As [`RestorePlan::new`], [`PlanError::ForeignGroup`] for frames of another geometry's group, and [`PlanError::Frames`]
+    /// where a group that is lifted has no frames, or others than it needs.
     pub fn new(
         rank: Rank,
         geometry: Arc<Geometry>,

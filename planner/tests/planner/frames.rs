@@ -187,7 +187,9 @@ fn case_07_a_number_stands_for_all_blocks_and_pages_of_its_tokens() {
 
 #[test]
 fn frames_that_do_not_fit_are_refused() {
-    let (geometry, frames, _) = frames();
+    let ((_, foreign, _), (geometry, frames, _)) = (frames(), frames());
+    let foreign = StepPlans::new(Rank::new(0), Arc::clone(&geometry), foreign, OPTIONS).unwrap_err();
+    assert!(matches!(foreign, PlanError::ForeignGroup { .. }), "{foreign}");
     let refused = |frames: Vec<GroupFrames>, block_tokens| {
         let options = StepOptions { block_tokens, ..OPTIONS };
         let refused = StepPlans::new(Rank::new(0), Arc::clone(&geometry), frames, options).unwrap_err();
