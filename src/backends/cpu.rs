@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
-use std::thread;
+use std::{process, thread};
 
 use pagelift_device::emulation;
 use pagelift_kernels::{pagelift_apply_map, pagelift_copy_pages, pagelift_copy_rows, pagelift_digest};
@@ -25,6 +25,8 @@ const MOST_THREADS: usize = 1024;
 
 /// Runs kernels on the CPU. 'Device' memory is ordinary memory; a launch is complete when the call returns.
 ///
+/// Threads do not survive `fork`: in a process that was forked off since it was opened, whoever calls copies alone.
+///
 /// ```
 /// use pagelift::backends::{Backend, Cpu};
 /// assert_eq!(Cpu::with_threads(1)?.name(), "cpu");
@@ -32,6 +34,8 @@ const MOST_THREADS: usize = 1024;
 /// ```
 pub struct Cpu {
     threads: ThreadPool,
+    /// The process that has these threads.
+    process: u32,
 }
 
 impl Cpu {
@@ -59,7 +63,7 @@ impl Cpu {
         let builder = ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("pagelift-{i}"));
         let pool = builder.build();
         let threads = pool.map_err(|cause| BackendError::Threads { threads, cause: cause.to_string() })?;
-        Ok(Self { threads })
+        Ok(Self { threads, process: process::id() })
     }
 
     /// Runs a kernel with the workers that are there, or fewer.
@@ -70,7 +74,7 @@ impl Cpu {
         let threads = self.threads.current_num_threads();
         let all = u32::try_from(threads.saturating_mul(WARPS_PER_THREAD)).unwrap_or(u32::MAX);
         let warps = workers.map_or(all, |workers| workers.get().min(all));
-        if threads == 1 || warps == 1 {
+        if threads == 1 || warps == 1 || process::id() != self.process {
             // SAFETY: (1) is ours; a launch of one warp has run when its warp has.
             unsafe { emulation::run_warp::<K>(0, 1, args) };
             return;
