@@ -5,11 +5,11 @@ from typing import Any, Literal, Protocol, final
 
 __version__: str
 
-Memory = Literal["host", "device"]
-Direction = Literal["host to device", "device to host", "device to device"]
-Mode = Literal["whole", "exact", "exact-zeroed"]
-Recurrence = Literal["none", "state"]
-TicketState = Literal["pending", "done", "superseded", "refused", "lost", "unknown"]
+_Memory = Literal["host", "device"]
+_Direction = Literal["host to device", "device to host", "device to device"]
+_Mode = Literal["whole", "exact", "exact-zeroed"]
+_Recurrence = Literal["none", "state"]
+_TicketState = Literal["pending", "done", "superseded", "refused", "lost", "unknown"]
 
 class _IntegerArray(Protocol):
     def tolist(self) -> Any: ...
@@ -86,7 +86,8 @@ class Cpu(Backend):
     """Runs kernels on worker threads; a launch is complete when the call returns. 'Device' memory is ordinary memory.
 
     `threads` are the threads to use, at most 1024; 0 means one for each processor. Threads do not survive `fork`: open it in
-    the process that uses it. Raises `BackendError` where they cannot be started.
+    the process that uses it; in one that was forked off later, whoever launches copies alone. Raises `BackendError` where they cannot
+    be started.
     """
     def __new__(cls, threads: int = 0) -> Cpu: ...
 
@@ -159,7 +160,7 @@ class Calibration:
     `workers` is `None`.
     """
     def __new__(cls, *, host_to_device: Paces, device_to_host: Paces, device_to_device: Paces) -> Calibration: ...
-    def pace(self, source: Memory, destination: Memory, pieces: Literal["pages", "rows"]) -> Pace | None:
+    def pace(self, source: _Memory, destination: _Memory, pieces: Literal["pages", "rows"]) -> Pace | None:
         """What was measured from one memory to another, of `"pages"` or `"rows"`; `None` from host to host, where no GPU copies."""
 
 @final
@@ -369,7 +370,7 @@ class Region:
     def bytes(self) -> int:
         """Its size."""
     @property
-    def place(self) -> Memory:
+    def place(self) -> _Memory:
         """`"host"` or `"device"`."""
     @property
     def dtype(self) -> str | None:
@@ -462,9 +463,10 @@ class Registry:
 
     Memory is registered before anything is bound to it. While a launch that reads or writes a region may run, leave the bytes
     that it touches alone, as with any call of NumPy or PyTorch that runs beside yours; do not resize a tensor's storage.
+    A tensor that refers to its registry keeps both: release its region.
     """
     def __new__(cls) -> Registry: ...
-    def adopt(self, backend: Backend, place: Memory, tensor: Any) -> Region:
+    def adopt(self, backend: Backend, place: _Memory, tensor: Any) -> Region:
         """Takes in a tensor's memory, where it lies, and keeps the tensor until the region is released.
 
         `place` is `"host"` or `"device"`: on a `Cuda` backend a host tensor, which is pinned and mapped here unless it is already,
@@ -475,7 +477,7 @@ class Registry:
         Raises `TensorError` for a tensor that cannot serve, `RegistryError` where it shares bytes with a region that is here, and
         what the driver says.
         """
-    def allocate(self, backend: Backend, place: Memory, bytes: int) -> Region:
+    def allocate(self, backend: Backend, place: _Memory, bytes: int) -> Region:
         """Allocates `bytes` zeroed bytes, page-aligned: pinned and mapped memory of the host, or memory of the device.
 
         Raises `RegistryError` where there is no room for it.
@@ -509,7 +511,7 @@ class Registry:
     def read(self, region: Region, at: int, length: int) -> bytes:
         """A copy of `length` bytes from offset `at` of a region on, once no launch that this registry knows of touches it.
 
-        Raises `RegistryError` where the region was released, or has no such bytes.
+        Raises `RegistryError` where the region was released, or has no such bytes, and `MemoryError` where there is no room for them.
         """
     def write(self, region: Region, at: int, data: bytes) -> None:
         """Copies `data` to offset `at` of a region, once no launch that this registry knows of touches it.
@@ -525,7 +527,7 @@ class PoolId:
     def name(self) -> str:
         """Its name."""
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> _Memory:
         """`"host"` or `"device"`."""
 
 @final
@@ -578,7 +580,7 @@ class GroupKey:
 class SideKey:
     """A side of one group, for routes and digests."""
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> _Memory:
         """`"host"` or `"device"`."""
 
 @final
@@ -587,14 +589,14 @@ class RouteKey:
     `"device to device"`.
     """
     @property
-    def direction(self) -> Direction:
+    def direction(self) -> _Direction:
         """`"host to device"`, `"device to host"` or `"device to device"`."""
 
 @final
 class CompactRouteKey:
     """A way into a compact buffer, for gathers of rows by index lists."""
     @property
-    def direction(self) -> Direction:
+    def direction(self) -> _Direction:
         """`"host to device"`, `"device to host"` or `"device to device"`."""
 
 @final
@@ -611,7 +613,7 @@ class GeometryBuilder:
     def pool(
         self,
         name: str,
-        memory: Memory,
+        memory: _Memory,
         blocks: int,
         regions: Sequence[Region],
         *,
@@ -627,7 +629,7 @@ class GeometryBuilder:
         name: str,
         *,
         layers: int,
-        landing: Memory,
+        landing: _Memory,
         lift: Literal["tail", "all", "state", "none"],
         host: SideSpec | None = None,
         device: SideSpec | None = None,
@@ -640,7 +642,7 @@ class GeometryBuilder:
         """
     def side(self, group: GroupKey, spec: SideSpec) -> SideKey:
         """Adds another side of a group: a second arrangement of the same rows, for gathers."""
-    def main_side(self, group: GroupKey, memory: Memory) -> SideKey | None:
+    def main_side(self, group: GroupKey, memory: _Memory) -> SideKey | None:
         """The main side of a group in `memory`, or `None` where it has none there."""
     def route(self, source: SideKey, destination: SideKey) -> RouteKey:
         """Adds a way from one side of a group to another, or to itself for copies inside one pool. Its direction follows from the
@@ -662,7 +664,7 @@ class Geometry:
     @property
     def pools(self) -> list[str]:
         """The names of its pools."""
-    def block_slots(self, group: GroupKey, memory: Memory) -> int | None:
+    def block_slots(self, group: GroupKey, memory: _Memory) -> int | None:
         """Token slots of a block of a group's main side in `memory` (a ring's slots; 1 for states), or `None`."""
     def lift_route(self, group: GroupKey) -> RouteKey | None:
         """The way by which a group's imported blocks are lifted, or `None` where it lacks a main side."""
@@ -677,7 +679,7 @@ class PromptSpan:
     It is `"state"` where any group keeps recurrent state: the last token is not imported, for a state must not absorb it twice.
     Raises `SpanError` for a prompt of no tokens.
     """
-    def __new__(cls, prompt_tokens: int, recurrence: Recurrence = "none") -> PromptSpan: ...
+    def __new__(cls, prompt_tokens: int, recurrence: _Recurrence = "none") -> PromptSpan: ...
     @staticmethod
     def explicit(prompt_tokens: int, imported_tokens: int, resume_at: int) -> PromptSpan:
         """A span as the engine decided it. Raises `SpanError` where more is imported than the prompt has, or decoding does not
@@ -744,7 +746,7 @@ def decide(
     *,
     block_tokens: int,
     free_pages: int,
-    recurrence: Recurrence = "none",
+    recurrence: _Recurrence = "none",
     policy: Literal["lift-tail", "round-down", "land-on-device"] = "lift-tail",
 ) -> Decision:
     """Decides what becomes of a prompt's partly filled last block, in blocks of `block_tokens` tokens, with `free_pages` pages free.
@@ -793,7 +795,7 @@ class Reservations:
     def __new__(
         cls, geometry: Geometry, imports: int, *, jobs: int = 384, list_entries: int = 8192
     ) -> Reservations: ...
-    def reserve(self, import_: Import, mode: Mode = "whole") -> ImportId:
+    def reserve(self, import_: Import, mode: _Mode = "whole") -> ImportId:
         """Takes an import's blocks and pages for it, and works out what lifting it in `mode` takes.
 
         Raises `PlanError` as `RestorePlan.lift` does, and where another import lifts into one of its pages or holds one that it
@@ -806,7 +808,7 @@ class Reservations:
     def bytes(self, import_id: ImportId) -> int | None:
         """Bytes that lifting an import copies, or `None` where it is not reserved here."""
     def __len__(self) -> int: ...
-    def __contains__(self, import_id: ImportId) -> bool: ...
+    def __contains__(self, import_id: ImportId, /) -> bool: ...
 
 class Plan:
     """Any plan: what one launch copies. Filled, staged by a `Launcher`, cleared and filled again. A call that fails leaves it as it
@@ -826,7 +828,7 @@ class PagePlan(Plan):
     gathered whole. All memory is allocated here. Raises `CapacityError` past 2**20 jobs or 2**24 entries.
     """
     def __new__(
-        cls, geometry: Geometry, direction: Direction, *, jobs: int = 384, list_entries: int = 8192
+        cls, geometry: Geometry, direction: _Direction, *, jobs: int = 384, list_entries: int = 8192
     ) -> PagePlan: ...
     def clear(self) -> None:
         """Empties the plan, and keeps its memory."""
@@ -862,14 +864,14 @@ class RestorePlan(PagePlan):
     nothing), `"exact"` (the imported rows; others are left alone) or `"exact-zeroed"` (the imported rows, and zeros after them).
     """
     def __new__(cls, geometry: Geometry, *, jobs: int = 384, list_entries: int = 8192) -> RestorePlan: ...
-    def lift(self, import_: Import, mode: Mode = "whole") -> None:
+    def lift(self, import_: Import, mode: _Mode = "whole") -> None:
         """Adds an import: what each of its groups lifts. All of its lists are checked.
 
         Raises `PlanError` where a lifted group is missing or comes twice, a list has another length than the tokens need, an id is
         out of range, rows are written twice, a block belongs to another group, or (`CapacityError`) the table is full.
         """
     def lift_within(
-        self, import_: Import, mode: Mode, progress: LiftProgress, budget: int
+        self, import_: Import, mode: _Mode, progress: LiftProgress, budget: int
     ) -> tuple[LiftProgress, int]:
         """Adds as much of an import as `budget` bytes allow. Returns the progress after it and the bytes that are left.
 
@@ -951,7 +953,7 @@ class RowPlan(Plan):
     staging (at most 2**24).
     """
     def __new__(
-        cls, geometry: Geometry, direction: Direction, *, bindings: int = 16, changes: int = 1024
+        cls, geometry: Geometry, direction: _Direction, *, bindings: int = 16, changes: int = 1024
     ) -> RowPlan: ...
     def gather_rows(self, route: CompactRouteKey, list: RowBinding) -> None:
         """Gathers rows by an index list into a compact buffer: entry `i` of `list` names row `r % rows` of block `r // rows` of the
@@ -1136,7 +1138,7 @@ class Launcher:
         """Waits until everything on its stream has finished; the interpreter is released meanwhile. Raises `CaptureError` while the stream
         is being captured, `ContextLostError` where some of it failed.
         """
-    def state(self, ticket: Ticket) -> TicketState:
+    def state(self, ticket: Ticket) -> _TicketState:
         """What became of a ticket: a look at memory, and no call of a driver.
 
         `"pending"`: it may still run. `"done"`: its last copy is complete and visible to the host. `"superseded"`: overwritten before a
@@ -1231,7 +1233,7 @@ class Lifecycle:
         ranks: int = 1,
         writers: Sequence[int] | None = None,
         block_tokens: int,
-        recurrence: Recurrence = "none",
+        recurrence: _Recurrence = "none",
         requests: int,
         blocks: int,
         pages: int,
@@ -1316,7 +1318,7 @@ class Runner:
         requests: int,
         block_tokens: int,
         writes: bool = True,
-        mode: Mode = "whole",
+        mode: _Mode = "whole",
         jobs: int = 384,
         list_entries: int = 8192,
         bindings: int = 16,

@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, final
 
-from . import Geometry, GroupFrames, Lifecycle, Memory, PageliftError, Registry
+from . import Geometry, GroupFrames, Lifecycle, PageliftError, Registry, _Memory
 
 # A type of values: `bf16`, `f16`, `f32`, `e4m3`, `e5m2`, `ue8m0`, `u8`, `i64`, or `{"mixed": name}`; with the shape of a row's values.
 _Values = tuple[str | dict[str, str], Sequence[int]]
@@ -57,7 +57,7 @@ class GroupFacts:
     def __new__(
         cls,
         name: str,
-        memory: Memory,
+        memory: _Memory,
         *,
         segments: Mapping[str, _Values] = ...,
         other_segments: _Values | None = None,

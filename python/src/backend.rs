@@ -37,7 +37,8 @@ impl Backend {
 /// Runs kernels on worker threads; a launch is complete when the call returns. 'Device' memory is ordinary memory.
 ///
 /// `threads` are the threads to use, at most 1024; 0 means one for each processor. Threads do not survive `fork`: open it in
-/// the process that uses it. Raises `BackendError` where they cannot be started.
+/// the process that uses it; in one that was forked off later, whoever launches copies alone. Raises `BackendError` where they cannot
+/// be started.
 #[pyclass(frozen, extends = Backend, module = "pagelift")]
 pub struct Cpu;
 

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 
-use crate::error::bad_tensor;
+use crate::error::{bad_tensor, bad_tensor_by};
 use crate::tensor::{Device, Tensor, not_contiguous};
 
 const PLAIN: &CStr = c"dltensor";
@@ -74,14 +74,10 @@ struct Described {
 /// The memory of an object with `__dlpack__`, and the capsule that keeps it.
 pub fn of<'py>(object: &Bound<'py, PyAny>) -> PyResult<(Tensor, Bound<'py, PyAny>)> {
     let py = object.py();
-    let failed = |cause: PyErr| {
-        let error = bad_tensor(py, "NoMemory", format!("`__dlpack__` gave no memory: {cause}"));
-        error.set_cause(py, Some(cause));
-        error
-    };
+    let failed = |cause| bad_tensor_by(py, "NoMemory", "`__dlpack__` gave no memory", cause);
     let (kind, ordinal): (i32, i32) =
         object.call_method0("__dlpack_device__").and_then(|found| found.extract()).map_err(failed)?;
-    let device = device_of(py, kind, ordinal)?;
+    let device = device_of(kind, ordinal)?;
     let asked = PyDict::new(py);
     asked.set_item("max_version", VERSION)?;
     // The array is not read now, but by launches: who adopts it has them come after what is on its stream.
@@ -98,15 +94,11 @@ pub fn of<'py>(object: &Bound<'py, PyAny>) -> PyResult<(Tensor, Bound<'py, PyAny
     };
     let capsule = capsule.map_err(failed)?;
     let found = capsule.cast::<PyCapsule>().map_err(|error| failed(error.into()))?;
-    let described = Described::read(found).map_err(|text| bad_tensor(py, "NoMemory", text))?;
+    let described = Described::read(found).map_err(|text| bad_tensor("NoMemory", text))?;
     if described.device != (kind, ordinal) {
-        return Err(bad_tensor(
-            py,
-            "WrongDevice",
-            "`__dlpack__` and `__dlpack_device__` name different devices",
-        ));
+        return Err(bad_tensor("WrongDevice", "`__dlpack__` and `__dlpack_device__` name different devices"));
     }
-    let tensor = described.tensor(py, device)?;
+    let tensor = described.tensor(device)?;
     Ok((tensor, capsule))
 }
 
@@ -166,14 +158,13 @@ impl Described {
         })
     }
 
-    fn tensor(&self, py: Python<'_>, device: Device) -> PyResult<Tensor> {
+    fn tensor(&self, device: Device) -> PyResult<Tensor> {
         if self.flags & READ_ONLY != 0 {
             let text = "the array is read-only; pools and arrays are read and written";
-            return Err(bad_tensor(py, "ReadOnly", text));
+            return Err(bad_tensor("ReadOnly", text));
         }
         if self.flags & COPIED != 0 {
             return Err(bad_tensor(
-                py,
                 "NoMemory",
                 "`__dlpack__` gave a copy: the array would not see what is written",
             ));
@@ -181,37 +172,36 @@ impl Described {
         let (dtype, item_bytes) = dtype_of(self.dtype).ok_or_else(|| {
             let DlDataType { code, bits, lanes } = self.dtype;
             let text = format!("items of DLPack's type {code} with {lanes} lanes of {bits} bits cannot be copied byte by byte");
-            bad_tensor(py, "WrongDtype", text)
+            bad_tensor("WrongDtype", text)
         })?;
         let shape = self.shape.iter().map(|length| u64::try_from(*length)).collect::<Result<Vec<_>, _>>();
-        let shape = shape.map_err(|_| bad_tensor(py, "NoMemory", "a length of the array is negative"))?;
+        let shape = shape.map_err(|_| bad_tensor("NoMemory", "a length of the array is negative"))?;
         // Of an empty one strides mean nothing.
         let strides = self.strides.as_ref().filter(|_| !shape.contains(&0));
         if let Some(strides) = strides {
             let mut expected = 1_i64;
             for (length, stride) in self.shape.iter().zip(strides).rev() {
                 if *length > 1 && *stride != expected {
-                    return Err(not_contiguous(py, format_args!("{:?}", self.shape)));
+                    return Err(not_contiguous(format_args!("{:?}", self.shape)));
                 }
                 expected = expected.saturating_mul(*length);
             }
         }
         let bytes = shape.iter().try_fold(item_bytes, |bytes, length| bytes.checked_mul(*length));
-        let bytes =
-            bytes.ok_or_else(|| bad_tensor(py, "NoMemory", "the array's size does not fit 64 bits"))?;
+        let bytes = bytes.ok_or_else(|| bad_tensor("NoMemory", "the array's size does not fit 64 bits"))?;
         Ok(Tensor { address: self.address, bytes, item_bytes, dtype, device })
     }
 }
 
 /// `kDLCPU`, `kDLCUDA` and `kDLCUDAHost`.
-fn device_of(py: Python<'_>, kind: i32, ordinal: i32) -> PyResult<Device> {
+fn device_of(kind: i32, ordinal: i32) -> PyResult<Device> {
     match kind {
         1 | 3 => Ok(Device::Host),
         2 => Ok(Device::Gpu(u32::try_from(ordinal).ok())),
         _ => {
             let text =
                 format!("expected memory of the host or of a GPU with CUDA, found DLPack's device {kind}");
-            Err(bad_tensor(py, "WrongDevice", text))
+            Err(bad_tensor("WrongDevice", text))
         }
     }
 }

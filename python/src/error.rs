@@ -9,9 +9,11 @@ use pagelift::error as rust;
 use pagelift_bindings::error::Trouble;
 pub use pagelift_bindings::error::variant as kind;
 use pagelift_bindings::{Error, Mismatch};
-use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::type_object::PyTypeInfo;
+use pyo3::types::{PyString, PyType};
+use pyo3::{IntoPyObjectExt, PyErrArguments, create_exception};
 
 use crate::ticket::Ticket;
 
@@ -128,101 +130,131 @@ impl<T, E: Into<Error>> OrRaise<T> for Result<T, E> {
 /// The exception of an error.
 pub fn raised(error: impl Into<Error>) -> PyErr {
     use pagelift::Error as Domain;
-    Python::attach(|py| {
-        let error = match error.into() {
-            Error::Library(error) => error,
-            Error::Mismatch(mismatch) => return mismatched(py, mismatch),
-        };
-        let (exception, kind) = match &error {
-            Domain::Layout(inner) => (LayoutError::new_err(error.to_string()), kind(inner)),
-            Domain::Span(inner) => (SpanError::new_err(error.to_string()), kind(inner)),
-            Domain::Geometry(inner) => (GeometryError::new_err(error.to_string()), kind(inner)),
-            Domain::Plan(inner) => (plan(py, inner), kind(inner)),
-            Domain::Lifecycle(inner) => (LifecycleError::new_err(error.to_string()), kind(inner)),
-            Domain::Memory(inner) => (RegistryError::new_err(error.to_string()), kind(inner)),
-            Domain::Launch(inner) => (launch(py, inner), kind(inner)),
-            Domain::Backend(inner) => (backend(py, inner), kind(inner)),
-            other => (PageliftError::new_err(other.to_string()), kind(other)),
-        };
-        with(py, exception, &[("kind", &kind)])
-    })
+    let error = match error.into() {
+        Error::Library(error) => error,
+        Error::Mismatch(mismatch) => return mismatched(&mismatch),
+    };
+    let text = error.to_string();
+    match error {
+        Domain::Layout(inner) => of_kind::<LayoutError>(&kind(&inner), text),
+        Domain::Span(inner) => of_kind::<SpanError>(&kind(&inner), text),
+        Domain::Geometry(inner) => of_kind::<GeometryError>(&kind(&inner), text),
+        Domain::Plan(inner) => plan(&inner),
+        Domain::Lifecycle(inner) => of_kind::<LifecycleError>(&kind(&inner), text),
+        Domain::Memory(inner) => of_kind::<RegistryError>(&kind(&inner), text),
+        Domain::Launch(inner) => launch(&inner),
+        Domain::Backend(inner) => backend(&inner),
+        other => of_kind::<PageliftError>(&kind(&other), text),
+    }
 }
 
 /// What Python's own types do not rule out.
-fn mismatched(py: Python<'_>, mismatch: Mismatch) -> PyErr {
+fn mismatched(mismatch: &Mismatch) -> PyErr {
     let text = mismatch.to_string();
     match mismatch {
         Mismatch::Lift { .. } => PyValueError::new_err(text),
-        Mismatch::NoStreams => with(py, LaunchError::new_err(text), &[("kind", &kind(&mismatch))]),
+        Mismatch::NoStreams => of_kind::<LaunchError>(&kind(mismatch), text),
         _ => PyTypeError::new_err(text),
     }
 }
 
-/// A field of an exception.
-pub trait Field {
-    /// Sets it.
-    ///
-    /// # Errors
-    /// Where the exception takes none.
-    fn set(&self, exception: &Bound<'_, PyAny>, name: &str) -> PyResult<()>;
+/// An exception of some class and kind.
+pub fn of_kind<C: PyTypeInfo>(kind: &str, text: impl Display) -> PyErr {
+    with_fields::<C>(kind, text, Vec::new())
 }
 
-impl<T: Clone + for<'py> IntoPyObject<'py>> Field for T {
-    fn set(&self, exception: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
-        exception.setattr(name, self.clone())
+/// An exception with more fields than its kind.
+pub fn with_fields<C: PyTypeInfo>(
+    kind: &str,
+    text: impl Display,
+    fields: Vec<(&'static str, Field)>,
+) -> PyErr {
+    let arguments = Unmade { class: C::type_object, kind: kind.to_owned(), text: text.to_string(), fields };
+    PyErr::new::<C, _>(arguments)
+}
+
+/// What a field of an exception will be.
+pub type Field = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + Sync>;
+
+/// A field of some value.
+pub fn field<T: for<'py> IntoPyObject<'py> + Send + Sync + 'static>(value: T) -> Field {
+    Box::new(|py| value.into_py_any(py))
+}
+
+/// An exception that is made when it is raised, and not where it is returned. Python may collect garbage whenever an object is made,
+/// and garbage may have finalizers that use pagelift: nobody makes one with a lock.
+struct Unmade {
+    class: for<'py> fn(Python<'py>) -> Bound<'py, PyType>,
+    kind: String,
+    text: String,
+    fields: Vec<(&'static str, Field)>,
+}
+
+impl PyErrArguments for Unmade {
+    /// The exception itself: Python takes one in place of its arguments.
+    fn arguments(self, py: Python<'_>) -> Py<PyAny> {
+        let Self { class, kind, text, fields } = self;
+        let made = class(py).call1((&text,)).and_then(|made| {
+            made.setattr("kind", kind)?;
+            fields.into_iter().try_for_each(|(name, value)| made.setattr(name, value(py)?))?;
+            Ok(made.unbind())
+        });
+        // There is no memory for it, hardly anything else: the class, with the text, says as much as can be said.
+        made.unwrap_or_else(|_| PyString::new(py, &text).into_any().unbind())
     }
 }
 
-/// The same exception with fields. One that takes none is raised as it is.
-pub fn with(py: Python<'_>, exception: PyErr, fields: &[(&str, &dyn Field)]) -> PyErr {
-    for (name, field) in fields {
-        let _ = field.set(exception.value(py), name);
-    }
-    exception
-}
-
-fn plan(py: Python<'_>, error: &rust::PlanError) -> PyErr {
-    let text = error.to_string();
+fn plan(error: &rust::PlanError) -> PyErr {
+    let kind = kind(error);
     match error {
-        rust::PlanError::Capacity { what, needed, capacity } => with(
-            py,
-            CapacityError::new_err(text),
-            &[("what", what), ("needed", needed), ("capacity", capacity)],
-        ),
-        _ => PlanError::new_err(text),
+        rust::PlanError::Capacity { what, needed, capacity } => {
+            let fields =
+                vec![("what", field(*what)), ("needed", field(*needed)), ("capacity", field(*capacity))];
+            with_fields::<CapacityError>(&kind, error, fields)
+        }
+        _ => of_kind::<PlanError>(&kind, error),
     }
 }
 
-fn launch(py: Python<'_>, error: &rust::LaunchError) -> PyErr {
-    let text = error.to_string();
+fn launch(error: &rust::LaunchError) -> PyErr {
+    let kind = kind(error);
     match error {
         rust::LaunchError::RingFull { slots, oldest } => {
-            with(py, RingFullError::new_err(text), &[("slots", slots), ("oldest", &Ticket(*oldest))])
+            let fields = vec![("slots", field(*slots)), ("oldest", field(Ticket(*oldest)))];
+            with_fields::<RingFullError>(&kind, error, fields)
         }
-        _ => LaunchError::new_err(text),
+        _ => of_kind::<LaunchError>(&kind, error),
     }
 }
 
-fn backend(py: Python<'_>, error: &rust::BackendError) -> PyErr {
-    let text = error.to_string();
-    let exception = match Trouble::of(error) {
-        Trouble::NoDriver => NoDriverError::new_err(text),
-        Trouble::Capture => CaptureError::new_err(text),
-        Trouble::Driver => DriverError::new_err(text),
-        Trouble::ContextLost => ContextLostError::new_err(text),
-        Trouble::Other => BackendError::new_err(text),
-    };
-    match error {
-        rust::BackendError::Driver { call, code, name, .. } => {
-            with(py, exception, &[("call", call), ("code", code), ("name", name)])
+fn backend(error: &rust::BackendError) -> PyErr {
+    let kind = kind(error);
+    match (Trouble::of(error), error) {
+        (_, rust::BackendError::Driver { call, code, name, .. }) => {
+            let fields = vec![("call", field(*call)), ("code", field(*code)), ("name", field(name.clone()))];
+            with_fields::<DriverError>(&kind, error, fields)
         }
-        _ => exception,
+        (Trouble::NoDriver, _) => of_kind::<NoDriverError>(&kind, error),
+        (Trouble::Capture, _) => of_kind::<CaptureError>(&kind, error),
+        (Trouble::Driver, _) => of_kind::<DriverError>(&kind, error),
+        (Trouble::ContextLost, _) => of_kind::<ContextLostError>(&kind, error),
+        (Trouble::Other, _) => of_kind::<BackendError>(&kind, error),
     }
+}
+
+/// A [`TensorError`] for what an object's own code has raised. What is no error, such as an interrupt, stays what it is.
+pub fn bad_tensor_by(py: Python<'_>, kind: &str, text: impl Display, cause: PyErr) -> PyErr {
+    if !cause.is_instance_of::<PyException>(py) {
+        return cause;
+    }
+    let error = bad_tensor(kind, format!("{text}: {cause}"));
+    error.set_cause(py, Some(cause));
+    error
 }
 
 /// A [`TensorError`] of some kind.
-pub fn bad_tensor(py: Python<'_>, kind: &str, text: impl Display) -> PyErr {
-    with(py, TensorError::new_err(text.to_string()), &[("kind", &kind.to_owned())])
+pub fn bad_tensor(kind: &str, text: impl Display) -> PyErr {
+    of_kind::<TensorError>(kind, text)
 }
 
 /// A word that is none of those expected.

@@ -7,11 +7,11 @@ use pagelift::quantity::Tokens;
 use pagelift_bindings::geometry::{self as erased, AnyGroupSpec};
 use pyo3::prelude::*;
 
-use crate::error::{GeometryError, OrRaise};
+use crate::error::{GeometryError, OrRaise, of_kind};
 use crate::keys::{CompactRouteKey, DigestKey, GroupKey, PoolId, RouteKey, SideKey, SideSpec};
 use crate::locks::lock;
 use crate::memory::Region;
-use crate::words::Word;
+use crate::words::{List, Word};
 
 /// Collects pools, groups, sides and routes; `build` makes a `Geometry` of them.
 ///
@@ -37,10 +37,10 @@ impl GeometryBuilder {
         name: String,
         memory: Word<Memory>,
         blocks: u32,
-        regions: Vec<Region>,
+        regions: List<Region>,
         blocks_per_extent: Option<u32>,
     ) -> PyResult<PoolId> {
-        let (memory, regions) = (memory.0, regions.iter().map(Region::region).collect::<Vec<_>>());
+        let (memory, regions) = (memory.0, regions.0.iter().map(Region::region).collect::<Vec<_>>());
         let spec =
             PoolSpec::new(&name, memory, blocks, &regions).extents_of(blocks_per_extent.unwrap_or(blocks));
         let id = self.with(py, |builder| builder.pool(spec).or_raise())?;
@@ -106,7 +106,7 @@ impl GeometryBuilder {
 
     /// Checks that no two blocks share a byte, and finishes the geometry. The builder is used up, also where that fails.
     fn build(&self, py: Python<'_>) -> PyResult<Geometry> {
-        let builder = lock(py, &self.0).take().ok_or_else(|| used_up(py))?;
+        let builder = lock(py, &self.0).take().ok_or_else(used_up)?;
         Ok(Geometry(Arc::new(py.detach(|| builder.build()).or_raise()?)))
     }
 }
@@ -117,15 +117,12 @@ impl GeometryBuilder {
         py: Python<'_>,
         call: impl FnOnce(&mut geometry::GeometryBuilder) -> PyResult<T>,
     ) -> PyResult<T> {
-        call(lock(py, &self.0).as_mut().ok_or_else(|| used_up(py))?)
+        call(lock(py, &self.0).as_mut().ok_or_else(used_up)?)
     }
 }
 
-/// A `GeometryError` that Rust's types rule out.
-fn used_up(py: Python<'_>) -> PyErr {
-    let error = GeometryError::new_err("the geometry was built; begin another with a new builder");
-    let _ = error.value(py).setattr("kind", "Built");
-    error
+fn used_up() -> PyErr {
+    of_kind::<GeometryError>("Built", "the geometry was built; begin another with a new builder")
 }
 
 /// Pools, groups, sides and routes, checked, with the tables that kernels read. Plans are made for one.

@@ -9,7 +9,7 @@ use pagelift_bindings::Result;
 use pagelift_bindings::boundary::is_in_graph;
 use pyo3::prelude::*;
 
-use crate::error::{LaunchError, OrRaise};
+use crate::error::{LaunchError, OrRaise, of_kind};
 use crate::locks::{read, replaying, without_interpreter, write};
 use crate::memory::Shared;
 
@@ -33,19 +33,19 @@ impl<T: Send + Sync> Held<T> {
 
     /// Looks at it, beside others who do, with the interpreter.
     pub fn look<R>(&self, py: Python<'_>, look: impl FnOnce(&T) -> R) -> PyResult<R> {
-        read(py, &self.value)?.as_ref().map(look).ok_or_else(|| closed(py))
+        read(py, &self.value)?.as_ref().map(look).ok_or_else(closed)
     }
 
     /// Waits for something of it, beside others who look at it, without the interpreter.
     pub fn wait<R: Send>(&self, py: Python<'_>, wait: impl FnOnce(&T) -> R + Send) -> PyResult<R> {
         let value = read(py, &self.value)?;
-        let value = value.as_ref().ok_or_else(|| closed(py))?;
+        let value = value.as_ref().ok_or_else(closed)?;
         Ok(py.detach(|| wait(value)))
     }
 
     /// Changes it, with the interpreter.
     pub fn change<R>(&self, py: Python<'_>, change: impl FnOnce(&mut T) -> PyResult<R>) -> PyResult<R> {
-        change(write(py, &self.value)?.as_mut().ok_or_else(|| closed(py))?)
+        change(write(py, &self.value)?.as_mut().ok_or_else(closed)?)
     }
 
     /// Stages something, while nobody launches. That is short: the interpreter stays.
@@ -123,8 +123,6 @@ impl<T: Send + Sync> Drop for Held<T> {
     }
 }
 
-fn closed(py: Python<'_>) -> PyErr {
-    let error = LaunchError::new_err("it was closed; bind another");
-    let _ = error.value(py).setattr("kind", "Closed");
-    error
+fn closed() -> PyErr {
+    of_kind::<LaunchError>("Closed", "it was closed; bind another")
 }

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 use crate::error::OrRaise;
 use crate::keys::GroupKey;
-use crate::words::{Numbers, Word};
+use crate::words::{List, Numbers, Word};
 
 /// Which tokens of a prompt are imported, and the first that the decoder computes.
 ///
@@ -207,8 +207,8 @@ pub struct Import(pub OwnedImport);
 #[pymethods]
 impl Import {
     #[new]
-    fn new(span: PromptSpan, groups: Vec<ImportGroup>) -> Self {
-        Self(OwnedImport { span: span.0, groups: groups.into_iter().map(|group| group.own).collect() })
+    fn new(span: PromptSpan, groups: List<ImportGroup>) -> Self {
+        Self(OwnedImport { span: span.0, groups: groups.0.into_iter().map(|group| group.own).collect() })
     }
 
     /// Its tokens.

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 
 use crate::layout::AnyLayout;
 use crate::memory::Address;
+use crate::words::List;
 
 /// A pool of a `GeometryBuilder`: memory whose blocks share one numbering.
 #[pyclass(frozen, from_py_object, module = "pagelift")]
@@ -62,22 +63,23 @@ impl SideSpec {
     #[staticmethod]
     fn packed(
         pool: PoolId,
-        extents: Vec<Address>,
-        layer_offsets: Vec<u64>,
+        extents: List<Address>,
+        layer_offsets: List<u64>,
         block_stride: u64,
         layout: AnyLayout,
     ) -> Self {
-        let extents: Vec<u64> = extents.iter().map(Address::get).collect();
+        let extents: Vec<u64> = extents.0.iter().map(Address::get).collect();
         // A sum that does not fit 64 bits is caught when the geometry is built.
-        let spec = geometry::SideSpec::packed(pool.id, &extents, &layer_offsets, block_stride, layout.into());
+        let spec =
+            geometry::SideSpec::packed(pool.id, &extents, &layer_offsets.0, block_stride, layout.into());
         Self { pool: pool.name, own: AnySideSpec { spec, memory: pool.memory } }
     }
 
     /// Each layer, or each region of each layer, a tensor of its own: `layers` are their regions (or the addresses of their block
     /// 0), layers outermost. An engine that keeps K and V of each layer apart lists `[k0, v0, k1, v1, ...]`.
     #[staticmethod]
-    fn layer_separate(pool: PoolId, layers: Vec<Address>, block_stride: u64, layout: AnyLayout) -> Self {
-        let layers: Vec<u64> = layers.iter().map(Address::get).collect();
+    fn layer_separate(pool: PoolId, layers: List<Address>, block_stride: u64, layout: AnyLayout) -> Self {
+        let layers: Vec<u64> = layers.0.iter().map(Address::get).collect();
         let spec = geometry::SideSpec::layer_separate(pool.id, &layers, block_stride, layout.into());
         Self { pool: pool.name, own: AnySideSpec { spec, memory: pool.memory } }
     }

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::error::OrRaise;
-use crate::words::Word;
+use crate::words::{List, Word};
 
 /// One equally spaced run of rows inside a page: row `r` lies `offset + r * row_stride` bytes after the start of its region.
 ///
@@ -94,7 +94,7 @@ impl PagedLayout {
     #[pyo3(signature = (block_tokens, segments, *, tokens_per_row=1, row_padding=0, page_bytes=None))]
     fn new(
         block_tokens: u32,
-        segments: Vec<NextSegment>,
+        segments: List<NextSegment>,
         tokens_per_row: u32,
         row_padding: u32,
         page_bytes: Option<u64>,
@@ -103,7 +103,7 @@ impl PagedLayout {
             .tokens_per_row(tokens_per_row)
             .row_padding(row_padding);
         let mut builder = page_bytes.into_iter().fold(builder, layout::PagedLayoutBuilder::page_bytes);
-        for segment in segments {
+        for segment in segments.0 {
             builder = match segment {
                 NextSegment::Placed(segment) => builder.segment_at(segment.0),
                 NextSegment::Next(name, row_bytes) => builder.segment(&name, row_bytes),
@@ -320,13 +320,13 @@ impl StateLayout {
     #[new]
     #[pyo3(signature = (parts, *, page_bytes=None, conv_order=None))]
     fn new(
-        parts: Vec<NextPart>,
+        parts: List<NextPart>,
         page_bytes: Option<u64>,
         conv_order: Option<Word<layout::ConvOrder>>,
     ) -> PyResult<Self> {
         let mut next = Vec::new();
         let mut placed = Vec::new();
-        for part in &parts {
+        for part in &parts.0 {
             match part {
                 NextPart::At(name, offset, bytes) => placed.push((name.as_str(), *offset, *bytes)),
                 NextPart::Next(name, bytes) => next.push(StatePart::new(name, *bytes)),

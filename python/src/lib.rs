@@ -10,6 +10,7 @@
 mod backend;
 mod calibration;
 mod copies;
+mod data;
 mod dlpack;
 mod error;
 mod foreign;

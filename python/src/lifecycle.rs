@@ -10,23 +10,11 @@ use pagelift::lifecycle::{self, ContentHash, Event, LifecycleOptions, Rank, Rank
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use pythonize::{depythonize, pythonize};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
+use crate::data::{parsed, told};
 use crate::error::OrRaise;
 use crate::locks::lock;
-use crate::words::Word;
-
-/// Reads a dictionary. One that is not `what` is a `ValueError`, which says where it went wrong.
-pub fn parsed<T: DeserializeOwned>(what: &str, data: &Bound<'_, PyAny>) -> PyResult<T> {
-    depythonize(data).map_err(|error| PyValueError::new_err(format!("not {what}: {error}")))
-}
-
-/// Writes dictionaries.
-pub fn told<'py>(py: Python<'py>, data: &impl Serialize) -> PyResult<Bound<'py, PyAny>> {
-    Ok(pythonize(py, data)?)
-}
+use crate::words::{List, Word};
 
 /// Who may see which block, and what may be used again, of all requests of an engine: one, at its scheduler.
 ///
@@ -50,7 +38,7 @@ impl Lifecycle {
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         ranks: u8,
-        writers: Option<Vec<u8>>,
+        writers: Option<List<u8>>,
         block_tokens: u32,
         recurrence: Word<Recurrence>,
         requests: u32,
@@ -62,7 +50,7 @@ impl Lifecycle {
     ) -> PyResult<Self> {
         let writers = match writers {
             None => Ranks::first(ranks),
-            Some(numbers) => numbers.into_iter().fold(Ranks::NONE, |mut writers, number| {
+            Some(numbers) => numbers.0.into_iter().fold(Ranks::NONE, |mut writers, number| {
                 writers.insert(Rank::new(number));
                 writers
             }),
@@ -90,12 +78,14 @@ impl Lifecycle {
     fn apply<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = event.py();
         let event: Event<'static> = parsed("an event", event)?;
-        told(py, &lock(py, &self.0).apply(&event).or_raise()?)
+        let effects = lock(py, &self.0).apply(&event).map(<[_]>::to_vec).or_raise()?;
+        told(py, &effects)
     }
 
     /// What all ranks are told of the last event, in that order: for `Runner.hear`, there or through a pipe.
     fn orders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        told(py, &lock(py, &self.0).orders().collect::<Vec<_>>())
+        let orders = lock(py, &self.0).orders().collect::<Vec<_>>();
+        told(py, &orders)
     }
 
     /// What is known of a request, or `None` where it is over: `stage`, `begun` (steps), `next_token`, `durable` (tokens whose rows are
@@ -103,16 +93,20 @@ impl Lifecycle {
     fn request<'py>(&self, request: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = request.py();
         let id: RequestId = parsed("a request", request)?;
-        let lifecycle = lock(py, &self.0);
-        let Some(view) = lifecycle.request(id) else { return Ok(None) };
+        let looked = lock(py, &self.0).request(id).map(|view| {
+            let blocks: Vec<u32> = view.blocks().iter().map(|block| block.get()).collect();
+            let pages = view.pages().map(|(position, page, state)| (position, page.get(), word(&state)));
+            let pages: Vec<_> = pages.collect();
+            (word(&view.stage()), view.begun(), view.next_token().get(), view.durable().get(), blocks, pages)
+        });
+        let Some((stage, begun, next_token, durable, blocks, pages)) = looked else { return Ok(None) };
         let known = PyDict::new(py);
-        known.set_item("stage", word(&view.stage()))?;
-        known.set_item("begun", view.begun())?;
-        known.set_item("next_token", view.next_token().get())?;
-        known.set_item("durable", view.durable().get())?;
-        known.set_item("blocks", view.blocks().iter().map(|block| block.get()).collect::<Vec<_>>())?;
-        let pages = view.pages().map(|(position, page, state)| (position, page.get(), word(&state)));
-        known.set_item("pages", pages.collect::<Vec<_>>())?;
+        known.set_item("stage", stage)?;
+        known.set_item("begun", begun)?;
+        known.set_item("next_token", next_token)?;
+        known.set_item("durable", durable)?;
+        known.set_item("blocks", blocks)?;
+        known.set_item("pages", pages)?;
         Ok(Some(known))
     }
 
@@ -130,7 +124,8 @@ impl Lifecycle {
 
     /// The request that holds a page, or `None`.
     fn holder<'py>(&self, py: Python<'py>, page: u32) -> PyResult<Option<Bound<'py, PyAny>>> {
-        lock(py, &self.0).holder(PageId::new(page)).map(|request| told(py, &request)).transpose()
+        let holder = lock(py, &self.0).holder(PageId::new(page));
+        holder.map(|request| told(py, &request)).transpose()
     }
 
     /// Pages that nobody holds.
@@ -153,7 +148,8 @@ impl Lifecycle {
 
     /// Sums since it was made, by name.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        told(py, &lock(py, &self.0).counters())
+        let counters = lock(py, &self.0).counters();
+        told(py, &counters)
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, RwLockExt};
 
-use crate::error::LaunchError;
+use crate::error::{LaunchError, of_kind};
 
 /// Locks. What a panic left behind is whole: calls of pagelift that fail change nothing.
 pub fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
@@ -22,7 +22,7 @@ pub fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
 /// # Errors
 /// Inside of a replay, which has the lock.
 pub fn read<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockReadGuard<'a, T>> {
-    refuse_inside_replay(py)?;
+    refuse_inside_replay()?;
     Ok(lock.read_py_attached(py).unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -31,7 +31,7 @@ pub fn read<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockReadGu
 /// # Errors
 /// As [`read`].
 pub fn write<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockWriteGuard<'a, T>> {
-    refuse_inside_replay(py)?;
+    refuse_inside_replay()?;
     Ok(lock.write_py_attached(py).unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -57,15 +57,12 @@ pub fn replaying<T>(replay: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// Inside of a replay.
-pub fn refuse_inside_replay(py: Python<'_>) -> PyResult<()> {
+pub fn refuse_inside_replay() -> PyResult<()> {
     if !REPLAYS.get() {
         return Ok(());
     }
-    let error = LaunchError::new_err(
-        "a function that is given to `replay` only replays; call this before or after it",
-    );
-    error.value(py).setattr("kind", "InsideReplay")?;
-    Err(error)
+    let text = "a function that is given to `replay` only replays; call this before or after it";
+    Err(of_kind::<LaunchError>("InsideReplay", text))
 }
 
 /// Does something that may wait for a GPU, without the interpreter where this thread has it: a drop does not know.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pagelift::backends;
+use pagelift::error::MemoryError;
 use pagelift::geometry::{self, Memory};
 use pagelift::memory;
 use pagelift::memory::RegionId;
@@ -14,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::backend::{Backend, gpu_of};
-use crate::error::{OrRaise, RegistryError, bad_tensor};
+use crate::error::{OrRaise, RegistryError, bad_tensor, of_kind};
 use crate::foreign;
 use crate::locks::{lock, read, without_interpreter, write};
 use crate::pool::{HostPool, HostPoolSpec, SharedMemory};
@@ -127,6 +128,7 @@ impl Address {
 ///
 /// Memory is registered before anything is bound to it. While a launch that reads or writes a region may run, leave the bytes
 /// that it touches alone, as with any call of NumPy or PyTorch that runs beside yours; do not resize a tensor's storage.
+/// A tensor that refers to its registry keeps both: release its region.
 #[pyclass(frozen, module = "pagelift")]
 pub struct Registry(pub Arc<Shared>);
 
@@ -151,7 +153,7 @@ impl Registry {
     fn adopt(&self, backend: &Backend, place: Word<Memory>, tensor: &Bound<'_, PyAny>) -> PyResult<Region> {
         let (py, place) = (tensor.py(), place.0);
         let (engine, (found, owner)) = (&backend.0, Tensor::of(tensor)?);
-        check_device(py, engine, place, &found)?;
+        check_device(engine, place, &found)?;
         let mut memory = write(py, &self.0.memory)?;
         let own = &mut *memory;
         let adopted = py.detach(|| own.adopt(place, foreign::adopt(engine, place, &found)?));
@@ -190,14 +192,14 @@ impl Registry {
     ) -> PyResult<HostPool> {
         let py = tensor.py();
         let (engine, (found, owner)) = (&backend.0, Tensor::of(tensor)?);
-        check_device(py, engine, Memory::Host, &found)?;
+        check_device(engine, Memory::Host, &found)?;
         let HostPoolSpec { blocks, block_bytes, .. } = *spec;
         if u64::from(blocks).saturating_mul(block_bytes) > found.bytes {
             let text = format!(
                 "{blocks} blocks of {block_bytes} bytes do not fit a tensor of {} bytes",
                 found.bytes
             );
-            return Err(bad_tensor(py, "TooSmall", text));
+            return Err(bad_tensor("TooSmall", text));
         }
         let pool = py.detach(|| foreign::register(engine, &spec.spec, &found)).or_raise()?;
         self.keep_pool(py, pool, blocks, Some(&owner))
@@ -243,12 +245,12 @@ impl Registry {
                 let text = format!(
                     "{recorded} launchers were recorded into graphs and may use it; close them first"
                 );
-                return Err(kept(py, "Recorded", text));
+                return Err(of_kind::<RegistryError>("Recorded", text));
             }
             if lock(py, &self.0.lent).contains(&region.id) {
                 let text =
                     "an agent has lent it to peers; close the agent, and its producers and consumers, first";
-                return Err(kept(py, "Lent", text.to_owned()));
+                return Err(of_kind::<RegistryError>("Lent", text));
             }
             let own = &mut *memory;
             py.detach(|| own.release(region.id)).or_raise()?;
@@ -261,7 +263,7 @@ impl Registry {
 
     /// A copy of `length` bytes from offset `at` of a region on, once no launch that this registry knows of touches it.
     ///
-    /// Raises `RegistryError` where the region was released, or has no such bytes.
+    /// Raises `RegistryError` where the region was released, or has no such bytes, and `MemoryError` where there is no room for them.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -270,16 +272,12 @@ impl Registry {
         length: u64,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let memory = read(py, &self.0.memory)?;
-        if at.checked_add(length).is_none_or(|end| end > region.bytes) {
-            let bytes = region.bytes;
-            return Err(pagelift::error::MemoryError::Outside { at, length, bytes }).or_raise();
-        }
+        let bytes = memory.region(region.id).ok_or(MemoryError::Released).or_raise()?.bytes();
+        let size =
+            usize::try_from(length).ok().filter(|_| at.checked_add(length).is_some_and(|end| end <= bytes));
+        let size = size.ok_or(MemoryError::Outside { at, length, bytes }).or_raise()?;
         let memory = &*memory;
-        let bytes = py.detach(|| {
-            let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-            memory.read(region.id, at, &mut bytes).map(|()| bytes)
-        });
-        Ok(PyBytes::new(py, &bytes.or_raise()?))
+        PyBytes::new_with(py, size, |into| py.detach(|| memory.read(region.id, at, into)).or_raise())
     }
 
     /// Copies `data` to offset `at` of a region, once no launch that this registry knows of touches it.
@@ -329,22 +327,15 @@ impl Registry {
         tensor: Option<(String, u64)>,
         owner: Option<Py<PyAny>>,
     ) -> PyResult<Region> {
-        let region = memory.region(id).ok_or(pagelift::error::MemoryError::Released).or_raise()?;
+        let region = memory.region(id).ok_or(MemoryError::Released).or_raise()?;
         lock(py, &self.0.owners).insert(id, owner);
         let (dtype, items) = tensor.unzip();
         Ok(Region { address: region.address(), bytes: region.bytes(), place: place.name(), dtype, items, id })
     }
 }
 
-/// Memory that is not released.
-fn kept(py: Python<'_>, kind: &str, text: String) -> PyErr {
-    let error = RegistryError::new_err(text);
-    let _ = error.value(py).setattr("kind", kind);
-    error
-}
-
 /// Refuses a tensor that does not lie where it is asked for.
-fn check_device(py: Python<'_>, engine: &Engine, place: Memory, tensor: &Tensor) -> PyResult<()> {
+fn check_device(engine: &Engine, place: Memory, tensor: &Tensor) -> PyResult<()> {
     let (expected, fits) = match (gpu_of(engine), place) {
         (Some(gpu), Memory::Device) => {
             let fits = matches!(tensor.device, Device::Gpu(found) if found.is_none_or(|found| found == gpu));
@@ -358,5 +349,5 @@ fn check_device(py: Python<'_>, engine: &Engine, place: Memory, tensor: &Tensor)
     let (backend, place, found) = (engine.name(), place.name(), tensor.device);
     let text =
         format!("{place} memory of the backend `{backend}` is {expected}'s; found a tensor on {found}");
-    Err(bad_tensor(py, "WrongDevice", text))
+    Err(bad_tensor("WrongDevice", text))
 }

@@ -39,7 +39,6 @@ impl RowBinding {
     #[pyo3(signature = (slots, *, capacity=None, width=None, count=None, query_starts=None, accepted=None, requests=None, null_page=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
-        py: Python<'_>,
         slots: Address,
         capacity: Option<u32>,
         width: Option<u32>,
@@ -64,7 +63,7 @@ impl RowBinding {
                 let text = format!(
                     "slots: expected an array of int64 or int32, of the width that is said, found {found}"
                 );
-                return Err(bad_tensor(py, "WrongDtype", text));
+                return Err(bad_tensor("WrongDtype", text));
             }
         };
         let capacity = match (capacity, items(&slots)) {
@@ -74,12 +73,12 @@ impl RowBinding {
                 return Err(PyTypeError::new_err("`capacity` is needed: entries of the slot mapping"));
             }
         };
-        check(py, "slots", &slots, capacity.into(), None)?;
+        check("slots", &slots, capacity.into(), None)?;
         for (what, address, items) in
             [("count", &count, 1), ("query_starts", &query_starts, 1), ("accepted", &accepted, 0)]
         {
             if let Some(address) = address {
-                check(py, what, address, items, Some("int32"))?;
+                check(what, address, items, Some("int32"))?;
             }
         }
         let queries = match &query_starts {
@@ -95,9 +94,9 @@ impl RowBinding {
                         return Err(PyTypeError::new_err("`requests` is needed: how many there may be"));
                     }
                 };
-                check(py, "query_starts", starts, u64::from(requests).saturating_add(1), Some("int32"))?;
+                check("query_starts", starts, u64::from(requests).saturating_add(1), Some("int32"))?;
                 if let Some(accepted) = &accepted {
-                    check(py, "accepted", accepted, requests.into(), Some("int32"))?;
+                    check("accepted", accepted, requests.into(), Some("int32"))?;
                 }
                 Some(Queries {
                     starts: starts.get(),
@@ -139,22 +138,19 @@ fn items(address: &Address) -> Option<u64> {
 }
 
 /// Refuses an array that is known to be too short, or of another dtype.
-fn check(py: Python<'_>, what: &str, array: &Address, needed: u64, wanted: Option<&str>) -> PyResult<()> {
+fn check(what: &str, array: &Address, needed: u64, wanted: Option<&str>) -> PyResult<()> {
     if let (Some(wanted), Some(found)) = (wanted, dtype(array))
         && wanted != found
     {
         return Err(bad_tensor(
-            py,
             "WrongDtype",
             format!("{what}: expected an array of {wanted}, found {found}"),
         ));
     }
     match items(array) {
-        Some(found) if found < needed => Err(bad_tensor(
-            py,
-            "TooSmall",
-            format!("{what}: expected at least {needed} entries, found {found}"),
-        )),
+        Some(found) if found < needed => {
+            Err(bad_tensor("TooSmall", format!("{what}: expected at least {needed} entries, found {found}")))
+        }
         _ => Ok(()),
     }
 }

@@ -9,20 +9,21 @@ use pagelift::quantity::Bytes;
 use pagelift::runner::{self, RunnerOptions};
 use pagelift_bindings::runner::{Steps, bind, frames};
 use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
 
 use crate::backend::Backend;
+use crate::data::{parsed, told};
 use crate::error::{OrRaise, raised};
 use crate::foreign::Interpreter;
 use crate::geometry::Geometry;
 use crate::held::Held;
 use crate::keys::GroupKey;
-use crate::lifecycle::{parsed, told};
 use crate::locks::read;
 use crate::memory::Registry;
 use crate::rows::RowBinding;
 use crate::stream::handle_of;
 use crate::ticket::Counters;
-use crate::words::{Numbers, Word};
+use crate::words::{List, Numbers, Word};
 
 /// Which blocks and pages of a group a lifecycle's numbers stand for: entry `n` of a list is the group's for number `n`.
 ///
@@ -73,6 +74,11 @@ pub struct Staged {
 
 #[pymethods]
 impl Staged {
+    /// An exception that was raised keeps the frames that it went through, and these what they have staged.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.failed)
+    }
+
     fn __repr__(&self) -> String {
         let Self { lifts, write_backs, mirrors, failed } = self;
         let failed = if failed.is_some() { ", failed in part" } else { "" };
@@ -109,7 +115,7 @@ impl Runner {
         backend: &Backend,
         memory: &Registry,
         geometry: &Geometry,
-        frames: Vec<GroupFrames>,
+        frames: List<GroupFrames>,
         rank: u8,
         requests: u32,
         block_tokens: u32,
@@ -126,7 +132,7 @@ impl Runner {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let handle = stream.map(handle_of).transpose()?;
-        let frames = frames.into_iter().map(|frames| frames.0).collect();
+        let frames = frames.0.into_iter().map(|frames| frames.0).collect();
         let step = StepOptions {
             requests,
             block_tokens,

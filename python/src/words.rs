@@ -8,7 +8,9 @@ use pagelift::lifecycle::Lane;
 use pagelift::plan::TailRows;
 use pagelift_bindings::keys::Way;
 use pyo3::Borrowed;
+use pyo3::conversion::FromPyObjectOwned;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 use crate::error::bad_word;
 
@@ -68,6 +70,24 @@ impl Words for Way {
         &[(Self::Down.name(), Self::Down), (Self::Up.name(), Self::Up), (Self::Across.name(), Self::Across)];
 }
 
+/// A sequence of Python's.
+pub struct List<T>(pub Vec<T>);
+
+impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for List<T> {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // Room is made for as many items as a sequence says that it has, and one may say anything: `range(2**60)`. A list of Python's
+        // is made of it first, which has them, or is a `MemoryError`.
+        let listed = object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
+        let no_list = object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>();
+        if listed || no_list || !object.hasattr("__getitem__")? {
+            return Ok(Self(object.extract()?));
+        }
+        Ok(Self(object.py().get_type::<PyList>().call1((object,))?.extract()?))
+    }
+}
+
 /// A list of block or page numbers: a sequence of integers, or a one-dimensional array of them on the host.
 pub struct Numbers(pub Vec<u32>);
 
@@ -76,9 +96,11 @@ impl<'py> FromPyObject<'_, 'py> for Numbers {
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         // Arrays make a list of Python's integers of themselves faster than by one call for each.
-        if object.hasattr("tolist")? {
-            return Ok(Self(object.call_method0("tolist")?.extract()?));
-        }
-        Ok(Self(object.extract()?))
+        let List(numbers) = if object.hasattr("tolist")? {
+            object.call_method0("tolist")?.extract()?
+        } else {
+            object.extract()?
+        };
+        Ok(Self(numbers))
     }
 }

@@ -102,6 +102,13 @@ def test_names_and_parameters_are_the_modules(module, name):
 
 
 @MODULES
+def test_names_for_types_alone_are_private(module, name):
+    """What a program may import is there when it runs."""
+    named = [target.id for node in ast.parse(stub(name).read_text()).body if isinstance(node, ast.Assign) for target in node.targets]
+    assert all(own.startswith("_") for own in named), named
+
+
+@MODULES
 def test_documentation_is_the_modules(module, name):
     text = stub(name).read_text()
     tree = ast.parse(text)

@@ -120,6 +120,63 @@ def test_tensors_that_cannot_serve(cpu, memory):
     assert isinstance(error.value.__cause__, RuntimeError)
 
 
+class Interface:
+    """Says of an array's memory what it likes."""
+
+    def __init__(self, array=None, **fields):
+        self.array = np.zeros(8, np.float32) if array is None else array
+        self.__array_interface__ = {**self.array.__array_interface__, **fields}
+
+
+class Raises:
+    def __init__(self, name, error):
+        self.name, self.error = name, error
+
+    def __getattr__(self, name):
+        raise self.error if name == self.name else AttributeError(name)
+
+
+def test_items_of_all_sizes(cpu, memory):
+    for dtype in ("M8[ns]", "m8[s]", "U3", "S3", ">i8", "V5", [("a", "U2"), ("b", "M8[D]")]):
+        array = np.zeros(7, dtype)
+        region = memory.adopt(cpu, "host", array)
+        assert (region.bytes, region.items) == (array.nbytes, 7), dtype
+    assert refused(memory := pagelift.Registry(), cpu, Interface(typestr="|t3")) == "WrongDtype"
+    if hasattr(np.dtypes, "StringDType"):
+        assert refused(memory, cpu, np.zeros(3, np.dtypes.StringDType())) == "WrongDtype"
+
+
+def test_objects_that_do_not_keep_to_their_protocol(cpu, memory):
+    address = np.zeros(8, np.float32).ctypes.data
+    for fields in (
+        {"shape": (-1,)},
+        {"shape": 8},
+        {"shape": "8"},
+        {"shape": (2**64,)},
+        {"shape": range(2**60)},
+        {"typestr": b"<f4"},
+        {"data": address},
+        {"data": b"bytes"},
+        {"data": (-1, False)},
+        {"data": (address, None)},
+        {"strides": "4"},
+    ):
+        assert refused(memory, cpu, Interface(**fields)) == "NotATensor", fields
+    assert refused(memory, cpu, Interface(strides=())) == refused(memory, cpu, Interface(strides=(4, 4))) == "NoMemory"
+    assert refused(memory, cpu, Interface(data=(2**64 - 4, False))) == "NoMemory"
+    for typestr in ("", "<", "<f", "<f-4", "<f99999999999999999999999", "é€f"):
+        assert refused(memory, cpu, Interface(typestr=typestr)) == "WrongDtype"
+    for name, value in [("data_ptr", -1), ("data_ptr", 2**64), ("data_ptr", None), ("numel", -1), ("element_size", "4")]:
+        tensor = Tensor(np.zeros(8))
+        setattr(tensor, name, lambda value=value: value)
+        assert refused(memory, cpu, tensor) == "NotATensor"
+    for name in ("data_ptr", "__array_interface__", "__cuda_array_interface__", "__dlpack__"):
+        assert refused(memory, cpu, Raises(name, RuntimeError("no"))) == "NotATensor"
+        # An interrupt is none of the tensor's.
+        with pytest.raises(KeyboardInterrupt):
+            memory.adopt(cpu, "host", Raises(name, KeyboardInterrupt()))
+
+
 def test_arrays_of_a_gpu_are_not_the_cpus(cpu, memory):
     assert refused(memory, cpu, GpuArray()) == "WrongDevice"
     assert refused(memory, cpu, GpuArray(data=(4096, True))) == "ReadOnly"

@@ -8,10 +8,10 @@ use pagelift_transport::nixl::{self, AgentOptions};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::error::{NixlError, OrRaise as _, closed, refused};
+use super::error::{NixlError, OrRaise as _, closed};
 use super::mapped::Mapped;
 use super::offer::Offer;
-use crate::error::OrRaise as _;
+use crate::error::{OrRaise as _, of_kind};
 use crate::foreign;
 use crate::locks::{lock, read, without_interpreter};
 use crate::memory::Shared;
@@ -26,7 +26,7 @@ impl Library {
     /// what to do, where there is none, or it lacks calls. The first answer stands.
     #[staticmethod]
     fn open(py: Python<'_>) -> PyResult<Self> {
-        py.detach(nixl::Library::open).or_raise(py).map(Self)
+        py.detach(nixl::Library::open).or_raise().map(Self)
     }
 
     /// Its file, where the system says.
@@ -43,7 +43,7 @@ impl Library {
 
     /// The plugins that it has. Raises `NixlError` where it does not say.
     fn plugins(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        py.detach(|| nixl::Agent::plugins(&self.0)).or_raise(py)
+        py.detach(|| nixl::Agent::plugins(&self.0)).or_raise()
     }
 
     fn __repr__(&self) -> String {
@@ -104,7 +104,7 @@ impl Agent {
     #[pyo3(signature = (name, *, plugin="UCX"))]
     fn new(py: Python<'_>, name: String, plugin: &str) -> PyResult<Self> {
         let options = AgentOptions { name: &name, plugin };
-        let made = py.detach(|| nixl::Agent::new(&nixl::Library::open()?, options)).or_raise(py)?;
+        let made = py.detach(|| nixl::Agent::new(&nixl::Library::open()?, options)).or_raise()?;
         let held = Held { agent: Arc::new(made), loans: Arc::default() };
         Ok(Self { name, held: Mutex::new(Some(held)) })
     }
@@ -118,13 +118,13 @@ impl Agent {
     /// Raises `NixlError` where memory is registered already, a producer or consumer has the agent, or NIXL refuses it, and
     /// `RegistryError` where a region was released.
     fn register(&self, py: Python<'_>, offer: &Offer) -> PyResult<()> {
-        let mapped = offer.mapped(py)?;
+        let mapped = offer.mapped()?;
         let mut held = lock(py, &self.held);
-        let held = held.as_mut().ok_or_else(|| closed(py))?;
+        let held = held.as_mut().ok_or_else(closed)?;
         let (Some(agent), Some(loans)) = (Arc::get_mut(&mut held.agent), Arc::get_mut(&mut held.loans))
         else {
             let text = "a producer or a consumer has the agent; register all memory before that";
-            return Err(refused::<NixlError>(py, "InUse", text));
+            return Err(of_kind::<NixlError>("InUse", text));
         };
         let ranges = &offer.offer.regions.memory;
         let registry = read(py, &mapped.memory.memory)?;
@@ -137,14 +137,14 @@ impl Agent {
         // What was registered of it stays so where the rest is refused.
         loans.push(Loan { memory: Arc::clone(&mapped.memory), ids });
         let registered = py.detach(|| ranges.iter().try_for_each(|range| foreign::lend(agent, *range)));
-        registered.or_raise(py)
+        registered.or_raise()
     }
 
     /// What peers need to reach this agent and its memory, for those who bring it there themselves: a `Producer` sends it. Raises
     /// `NixlError` where NIXL does not say.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let held = self.held(py)?;
-        Ok(PyBytes::new(py, &py.detach(|| held.agent.metadata()).or_raise(py)?))
+        Ok(PyBytes::new(py, &py.detach(|| held.agent.metadata()).or_raise()?))
     }
 
     /// Lets it go, with the registration of its memory, once no producer and no consumer has it any more. Later calls are errors.
@@ -166,7 +166,7 @@ impl Agent {
 
 impl Agent {
     fn held(&self, py: Python<'_>) -> PyResult<Held> {
-        lock(py, &self.held).clone().ok_or_else(|| closed(py))
+        lock(py, &self.held).clone().ok_or_else(closed)
     }
 
     /// The agent and the memory of an offer, for a producer or a consumer.
@@ -174,10 +174,10 @@ impl Agent {
     /// # Errors
     /// Where it was closed, or the memory is not registered.
     pub fn with(&self, py: Python<'_>, offer: &Offer) -> PyResult<(Held, Arc<Mapped>)> {
-        let (held, mapped) = (self.held(py)?, Arc::clone(offer.mapped(py)?));
+        let (held, mapped) = (self.held(py)?, Arc::clone(offer.mapped()?));
         if !held.has(&mapped, offer) {
             let text = "the offer's memory is not registered with the agent; `Agent.register` does that";
-            return Err(refused::<NixlError>(py, "NotRegistered", text));
+            return Err(of_kind::<NixlError>("NotRegistered", text));
         }
         Ok((held, mapped))
     }

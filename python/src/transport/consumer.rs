@@ -23,7 +23,7 @@ use super::offer::Offer;
 use super::producer::address_of;
 use super::seconds::Seconds;
 use super::tables::Tables;
-use crate::lifecycle::{parsed, told};
+use crate::data::{parsed, told};
 use crate::locks::{lock, refuse_inside_replay, without_interpreter};
 use crate::words::{Word, Words};
 
@@ -84,7 +84,7 @@ impl Consumer {
         notices: Word<Notices>,
     ) -> PyResult<Self> {
         let (held, mapped) = agent.with(py, offer)?;
-        let (secret, address) = (Secret::new(secret).or_raise(py)?, address_of(address)?);
+        let (secret, address) = (Secret::new(secret).or_raise()?, address_of(address)?);
         let options = ConsumerOptions {
             limits: ReadLimits { most_bytes: most_bytes.unwrap_or(u64::MAX) },
             greeting: greeting.0,
@@ -95,11 +95,11 @@ impl Consumer {
             notices: notices.0,
             ..ConsumerOptions::default()
         };
-        let wire = py.detach(|| connect(address, &secret, patience.0)).or_raise(py)?;
+        let wire = py.detach(|| connect(address, &secret, patience.0)).or_raise()?;
         let (clock, transfer) = (Instant::now(), Arc::clone(&held.agent));
         let begun = consumer::Consumer::new(transfer, wire, offer.offer.clone(), options, Moment::now(clock));
         Ok(Self(Mutex::new(Some(Reading {
-            consumer: begun.or_raise(py)?,
+            consumer: begun.or_raise()?,
             landing: Landing(mapped),
             ids: HashMap::new(),
             rank: Rank::new(u8::try_from(offer.offer.rank).unwrap_or(u8::MAX)),
@@ -130,7 +130,7 @@ impl Consumer {
         let id: Option<RequestId> = id.map(|id| parsed("a request", id)).transpose()?;
         let wanted = Wanted { request, imported: Tokens::new(imported), blocks: blocks.0, awaited };
         self.reading(py, |reading| {
-            reading.consumer.begin(request, wanted).or_raise(py)?;
+            reading.consumer.begin(request, wanted).or_raise()?;
             reading.ids.extend(id.map(|id| (request, id)));
             Ok(())
         })?
@@ -158,13 +158,20 @@ impl Consumer {
     /// Raises `LaunchError` inside of a function that `replay` calls.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         // It may zero rows, with the registry.
-        refuse_inside_replay(py)?;
-        self.reading(py, |reading| {
+        refuse_inside_replay()?;
+        let (events, rank) = self.reading(py, |reading| {
             let Reading { consumer, landing, ids, rank, clock, .. } = reading;
             let events = py.detach(|| consumer.poll(Moment::now(*clock), landing));
-            let told = events.into_iter().map(|event| of_event(py, event, ids, *rank));
-            told.filter_map(Result::transpose).collect()
-        })?
+            let known = events.into_iter().map(|event| {
+                let id = match &event {
+                    ConsumerEvent::Ended { id, .. } => ids.remove(id),
+                    _ => None,
+                };
+                (event, id)
+            });
+            (known.collect::<Vec<_>>(), *rank)
+        })?;
+        events.into_iter().filter_map(|(event, id)| of_event(py, event, id, rank).transpose()).collect()
     }
 
     /// Whether P's offer is here, and its blocks mean the same.
@@ -176,9 +183,8 @@ impl Consumer {
     /// Why the connection is over: an exception, or `None` where it is not.
     #[getter]
     fn over(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        self.reading(py, |reading| {
-            reading.consumer.over().map(|why| why.raised(py).into_value(py).into_any())
-        })
+        let over = self.reading(py, |reading| reading.consumer.over().map(Raised::raised))?;
+        Ok(over.map(|why| why.into_value(py).into_any()))
     }
 
     /// Imports whose end has not come.
@@ -223,7 +229,7 @@ impl Consumer {
 
 impl Consumer {
     fn reading<T>(&self, py: Python<'_>, look: impl FnOnce(&mut Reading) -> T) -> PyResult<T> {
-        lock(py, &self.0).as_mut().map(look).ok_or_else(|| closed(py))
+        lock(py, &self.0).as_mut().map(look).ok_or_else(closed)
     }
 }
 
@@ -237,7 +243,7 @@ impl Drop for Consumer {
 fn of_event<'py>(
     py: Python<'py>,
     event: ConsumerEvent<u64>,
-    ids: &mut HashMap<u64, RequestId>,
+    known: Option<RequestId>,
     rank: Rank,
 ) -> PyResult<Option<Bound<'py, PyDict>>> {
     let dictionary = PyDict::new(py);
@@ -262,15 +268,14 @@ fn of_event<'py>(
                     for (group, valid) in valid {
                         tokens.set_item(&**group, valid.get())?;
                     }
-                    (false, None, Some(why.raised(py).into_value(py)), tokens)
+                    (false, None, Some(why.raised().into_value(py)), tokens)
                 }
             };
             dictionary.set_item("landed", landed)?;
             dictionary.set_item("awaited", awaited)?;
             dictionary.set_item("why", why)?;
             dictionary.set_item("valid", valid)?;
-            let of_lifecycle =
-                ids.remove(&request).and_then(|id| ConsumerEvent::Ended { id, end }.of_lifecycle(rank));
+            let of_lifecycle = known.and_then(|id| ConsumerEvent::Ended { id, end }.of_lifecycle(rank));
             dictionary.set_item("lifecycle", of_lifecycle.map(|event| told(py, &event)).transpose()?)?;
         }
         ConsumerEvent::Stuck { id } => {
@@ -279,7 +284,7 @@ fn of_event<'py>(
         }
         ConsumerEvent::Lost { why } => {
             dictionary.set_item("event", "lost")?;
-            dictionary.set_item("why", why.raised(py).into_value(py))?;
+            dictionary.set_item("why", why.raised().into_value(py))?;
         }
         _ => return Ok(None),
     }

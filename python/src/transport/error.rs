@@ -9,7 +9,7 @@ use pyo3::create_exception;
 use pyo3::prelude::*;
 use pyo3::type_object::PyTypeInfo;
 
-use crate::error::{PageliftError, kind, with};
+use crate::error::{PageliftError, field, kind, of_kind, with_fields};
 
 create_exception!(
     pagelift.transport,
@@ -49,46 +49,37 @@ pub fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Errors of the transport.
 pub trait Raised {
     /// The exception.
-    fn raised(&self, py: Python<'_>) -> PyErr;
+    fn raised(&self) -> PyErr;
 }
 
 /// Turns errors of the transport into exceptions.
 pub trait OrRaise<T> {
     /// The value, or the exception.
-    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+    fn or_raise(self) -> PyResult<T>;
 }
 
 impl<T, E: Raised> OrRaise<T> for Result<T, E> {
-    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
-        self.map_err(|error| error.raised(py))
+    fn or_raise(self) -> PyResult<T> {
+        self.map_err(|error| error.raised())
     }
 }
 
-/// An exception of some class for what Rust would rule out, or has no error for.
-pub fn refused<C: PyTypeInfo>(py: Python<'_>, kind: &str, text: impl Display) -> PyErr {
-    with(py, PyErr::new::<C, _>(text.to_string()), &[("kind", &kind.to_owned())])
-}
-
 /// Something that was closed.
-pub fn closed(py: Python<'_>) -> PyErr {
-    refused::<TransportError>(py, "Closed", "it was closed; make another")
+pub fn closed() -> PyErr {
+    of_kind::<TransportError>("Closed", "it was closed; make another")
 }
 
 /// An error that wraps no other.
-fn own<C: PyTypeInfo>(py: Python<'_>, error: &(impl Debug + Display)) -> PyErr {
-    refused::<C>(py, &kind(error), error)
+fn own<C: PyTypeInfo>(error: &(impl Debug + Display)) -> PyErr {
+    of_kind::<C>(&kind(error), error)
 }
 
-fn mismatched(
-    py: Python<'_>,
-    error: &(impl Debug + Display),
-    mismatches: &[(String, String, String)],
-) -> PyErr {
-    with(py, own::<SchemaError>(py, error), &[("mismatches", &mismatches.to_vec())])
+fn mismatched(error: &(impl Debug + Display), mismatches: Vec<(String, String, String)>) -> PyErr {
+    with_fields::<SchemaError>(&kind(error), error, vec![("mismatches", field(mismatches))])
 }
 
 impl Raised for rust::SchemaError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
+    fn raised(&self) -> PyErr {
         let mismatches: Vec<_> = match self {
             Self::Differs { mismatches } => mismatches
                 .iter()
@@ -97,96 +88,96 @@ impl Raised for rust::SchemaError {
             Self::Version { ours, theirs } => vec![("version".into(), ours.to_string(), theirs.to_string())],
             _ => Vec::new(),
         };
-        mismatched(py, self, &mismatches)
+        mismatched(self, mismatches)
     }
 }
 
 impl Raised for rust::RegionError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
+    fn raised(&self) -> PyErr {
         match self {
-            Self::Schema(inner) => inner.raised(py),
-            _ => mismatched(py, self, &[]),
+            Self::Schema(inner) => inner.raised(),
+            _ => mismatched(self, Vec::new()),
         }
     }
 }
 
 impl Raised for rust::OfferError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
+    fn raised(&self) -> PyErr {
         match self {
-            Self::Schema(inner) => inner.raised(py),
-            Self::Region(inner) => inner.raised(py),
-            _ => own::<TransportError>(py, self),
+            Self::Schema(inner) => inner.raised(),
+            Self::Region(inner) => inner.raised(),
+            _ => own::<TransportError>(self),
         }
     }
 }
 
 impl Raised for rust::PairError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
+    fn raised(&self) -> PyErr {
         match self {
-            Self::Schema(inner) => inner.raised(py),
-            Self::Region(inner) => inner.raised(py),
+            Self::Schema(inner) => inner.raised(),
+            Self::Region(inner) => inner.raised(),
             Self::Ranks { ours, theirs } => {
-                mismatched(py, self, &[("rank".into(), ours.to_string(), theirs.to_string())])
+                mismatched(self, vec![("rank".into(), ours.to_string(), theirs.to_string())])
             }
-            _ => mismatched(py, self, &[]),
+            _ => mismatched(self, Vec::new()),
         }
     }
 }
 
 impl Raised for rust::LeaseError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
-        own::<TransportError>(py, self)
+    fn raised(&self) -> PyErr {
+        own::<TransportError>(self)
     }
 }
 
 impl Raised for rust::WantedError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
-        own::<TransportError>(py, self)
+    fn raised(&self) -> PyErr {
+        own::<TransportError>(self)
     }
 }
 
 impl Raised for rust::ControlError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
-        own::<ControlError>(py, self)
+    fn raised(&self) -> PyErr {
+        own::<ControlError>(self)
     }
 }
 
 impl Raised for RustNixl {
-    fn raised(&self, py: Python<'_>) -> PyErr {
-        own::<NixlError>(py, self)
+    fn raised(&self) -> PyErr {
+        own::<NixlError>(self)
     }
 }
 
 impl Raised for rust::ProducerError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
+    fn raised(&self) -> PyErr {
         match self {
-            Self::Control(inner) | Self::Listener(inner) => inner.raised(py),
-            Self::Offer(inner) => inner.raised(py),
-            Self::Pair(inner) => inner.raised(py),
-            Self::Lease(inner) => inner.raised(py),
-            _ => own::<TransportError>(py, self),
+            Self::Control(inner) | Self::Listener(inner) => inner.raised(),
+            Self::Offer(inner) => inner.raised(),
+            Self::Pair(inner) => inner.raised(),
+            Self::Lease(inner) => inner.raised(),
+            _ => own::<TransportError>(self),
         }
     }
 }
 
 impl Raised for rust::ConsumerError {
-    fn raised(&self, py: Python<'_>) -> PyErr {
+    fn raised(&self) -> PyErr {
         match self {
-            Self::Control(inner) => inner.raised(py),
-            Self::Offer(inner) => inner.raised(py),
-            Self::Pair(inner) => inner.raised(py),
-            _ => own::<TransportError>(py, self),
+            Self::Control(inner) => inner.raised(),
+            Self::Offer(inner) => inner.raised(),
+            Self::Pair(inner) => inner.raised(),
+            _ => own::<TransportError>(self),
         }
     }
 }
 
 impl Raised for Failure {
-    fn raised(&self, py: Python<'_>) -> PyErr {
+    fn raised(&self) -> PyErr {
         match self {
-            Self::Lost(inner) => inner.raised(py),
-            Self::Plan(inner) => own::<TransportError>(py, inner),
-            Self::Reads { why, .. } => refused::<TransportError>(py, &kind(why), self),
-            _ => own::<TransportError>(py, self),
+            Self::Lost(inner) => inner.raised(),
+            Self::Plan(inner) => own::<TransportError>(inner),
+            Self::Reads { why, .. } => of_kind::<TransportError>(&kind(why), self),
+            _ => own::<TransportError>(self),
         }
     }
 }

@@ -8,8 +8,8 @@ use pagelift_transport::facts::{self, Element};
 use pyo3::Borrowed;
 use pyo3::prelude::*;
 
-use crate::lifecycle::parsed;
-use crate::words::Word;
+use crate::data::parsed;
+use crate::words::{List, Word};
 
 /// The type of a segment's values, and the shape of all of them in a row.
 struct Values(Element, Vec<u32>);
@@ -18,7 +18,7 @@ impl<'py> FromPyObject<'_, 'py> for Values {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let (element, shape): (Bound<'py, PyAny>, Vec<u32>) = object.extract()?;
+        let (element, List(shape)): (Bound<'py, PyAny>, List<u32>) = object.extract()?;
         Ok(Self(parsed("a type of values", &element)?, shape))
     }
 }

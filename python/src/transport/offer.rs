@@ -7,13 +7,14 @@ use pagelift_transport::offer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::error::{OrRaise as _, TransportError, refused};
+use super::error::{OrRaise as _, TransportError};
 use super::facts::{Exchange, GroupFacts};
 use super::mapped::Mapped;
-use crate::error::OrRaise as _;
+use crate::data::told;
+use crate::error::{OrRaise as _, of_kind};
 use crate::geometry::Geometry;
-use crate::lifecycle::told;
 use crate::memory::Registry;
+use crate::words::List;
 
 /// What an engine sends to its peer before anything is read: its rank, what its blocks mean (the schema, equal on both sides), and
 /// where they lie (never compared). `Offer.of` makes one of this process's memory, which the offer keeps.
@@ -37,14 +38,14 @@ impl Offer {
         py: Python<'_>,
         geometry: &Geometry,
         exchange: &Exchange,
-        facts: Vec<GroupFacts>,
+        facts: List<GroupFacts>,
         memory: &Registry,
     ) -> PyResult<Self> {
         let mapped = Mapped::of(py, &memory.0)?;
-        let facts: Vec<_> = facts.iter().map(|own| mapped.reached(&geometry.0, own)).collect();
+        let facts: Vec<_> = facts.0.iter().map(|own| mapped.reached(&geometry.0, own)).collect();
         let made =
             py.detach(|| offer::Offer::of(&geometry.0, &exchange.0, &facts, |region| mapped.address(region)));
-        let offer = made.or_raise(py)?;
+        let offer = made.or_raise()?;
         if let Some(range) = offer.regions.memory.iter().find(|range| mapped.region(range).is_none()) {
             let (what, place) = ("an offer".to_owned(), range.memory.name());
             let (start, end) = (range.address, range.address.saturating_add(range.bytes));
@@ -56,18 +57,18 @@ impl Offer {
     /// An offer that a peer has sent by some other way than a `Producer` or a `Consumer`, to be looked at. Raises `SchemaError` and
     /// `TransportError` where it is too large, of another version, no offer, or does not fit together.
     #[staticmethod]
-    fn parse(py: Python<'_>, text: &[u8]) -> PyResult<Self> {
-        Ok(Self { offer: offer::Offer::parse(text).or_raise(py)?, mapped: None })
+    fn parse(text: &[u8]) -> PyResult<Self> {
+        Ok(Self { offer: offer::Offer::parse(text).or_raise()?, mapped: None })
     }
 
     /// The offer as it is sent. Raises `TransportError` where it is too large.
     fn to_json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        Ok(PyBytes::new(py, &self.offer.to_json().or_raise(py)?))
+        Ok(PyBytes::new(py, &self.offer.to_json().or_raise()?))
     }
 
     /// Raises `SchemaError` where the blocks of another offer mean something else: `mismatches` has every field.
-    fn compare(&self, py: Python<'_>, theirs: &Self) -> PyResult<()> {
-        self.offer.schema.compare(&theirs.offer.schema).or_raise(py)
+    fn compare(&self, theirs: &Self) -> PyResult<()> {
+        self.offer.schema.compare(&theirs.offer.schema).or_raise()
     }
 
     /// What its blocks mean: dictionaries with the names that Rust's `PayloadSchema` has.
@@ -94,9 +95,9 @@ impl Offer {
     ///
     /// # Errors
     /// Where a peer has sent it.
-    pub fn mapped(&self, py: Python<'_>) -> PyResult<&Arc<Mapped>> {
+    pub fn mapped(&self) -> PyResult<&Arc<Mapped>> {
         self.mapped.as_ref().ok_or_else(|| {
-            refused::<TransportError>(py, "Foreign", "the offer is a peer's; `Offer.of` makes this side's")
+            of_kind::<TransportError>("Foreign", "the offer is a peer's; `Offer.of` makes this side's")
         })
     }
 }

@@ -17,11 +17,12 @@ use pyo3::types::PyDict;
 
 use super::agent::{Agent, Held};
 use super::counted::counted;
-use super::error::{OrRaise as _, Raised, TransportError, closed, refused};
+use super::error::{OrRaise as _, Raised, TransportError, closed};
 use super::offer::Offer;
 use super::seconds::Seconds;
 use super::tables::Tables;
-use crate::lifecycle::told;
+use crate::data::told;
+use crate::error::of_kind;
 use crate::locks::{lock, without_interpreter};
 
 /// What a rank of D asks for. Two asks are equal where all that is asked, and when, is.
@@ -143,14 +144,14 @@ impl Producer {
         incarnation: Option<u64>,
     ) -> PyResult<Self> {
         let (held, _) = agent.with(py, offer)?;
-        let secret = Secret::new(secret).or_raise(py)?;
+        let secret = Secret::new(secret).or_raise()?;
         let incarnation = incarnation.map_or_else(drawn, Ok)?;
         let terms = Terms { lease: lease.0, heartbeat: heartbeat.0, margin: margin.0 };
         let options = ProducerOptions { incarnation, terms, most_exports, most_connections, most_asked };
-        let listener = Listener::bind(address_of(address)?, &secret).or_raise(py)?;
+        let listener = Listener::bind(address_of(address)?, &secret).or_raise()?;
         let transfer = std::sync::Arc::clone(&held.agent);
         let producer = producer::Producer::new(transfer, listener, offer.offer.clone(), options);
-        let (producer, answers, clock) = (producer.or_raise(py)?, Answers::default(), Instant::now());
+        let (producer, answers, clock) = (producer.or_raise()?, Answers::default(), Instant::now());
         Ok(Self(Mutex::new(Some(Serving { producer, answers, most_exports, clock, _held: held }))))
     }
 
@@ -166,29 +167,34 @@ impl Producer {
     ///
     /// Raises `NixlError` and `ControlError` where the transport or the socket is broken. All that a peer does is an event.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let mut serving = lock(py, &self.0);
-        let Serving { producer, answers, clock, most_exports, .. } =
-            serving.as_mut().ok_or_else(|| closed(py))?;
-        let polled = py.detach(|| producer.poll(Moment::now(*clock), answers));
-        let mut told = Vec::new();
-        for event in polled.or_raise(py)? {
-            if let ProducerEvent::Granted { ask, .. } | ProducerEvent::Refused { ask, .. } = &event {
-                answers.waiting.remove(ask);
+        let (events, asked, withdrawn, freed) = {
+            let mut serving = lock(py, &self.0);
+            let Serving { producer, answers, clock, most_exports, .. } =
+                serving.as_mut().ok_or_else(closed)?;
+            let events = py.detach(|| producer.poll(Moment::now(*clock), answers)).or_raise()?;
+            for event in &events {
+                if let ProducerEvent::Granted { ask, .. } | ProducerEvent::Refused { ask, .. } = event {
+                    answers.waiting.remove(ask);
+                }
             }
+            let asked = mem::take(&mut answers.asked);
+            // With as many exports as there may be, nobody was asked, and so nobody is known to be gone.
+            let asked_all = producer.held().saturating_add(answers.freed.len()) < *most_exports;
+            let withdrawn = if asked_all { answers.withdrawn() } else { Vec::new() };
+            (events, asked, withdrawn, mem::take(&mut answers.freed))
+        };
+        let mut told = Vec::new();
+        for event in events {
             told.extend(of_event(py, event)?);
         }
-        for ask in mem::take(&mut answers.asked) {
+        for ask in asked {
             told.push(of_ask(py, "asked", ask)?);
         }
-        // With as many exports as there may be, nobody was asked, and so nobody is known to be gone.
-        let asked_all = producer.held().saturating_add(answers.freed.len()) < *most_exports;
-        if asked_all {
-            for ask in answers.withdrawn() {
-                told.push(of_ask(py, "withdrawn", ask)?);
-            }
+        for ask in withdrawn {
+            told.push(of_ask(py, "withdrawn", ask)?);
         }
-        for freed in mem::take(&mut answers.freed) {
-            told.push(of_freed(py, &freed)?);
+        for freed in &freed {
+            told.push(of_freed(py, freed)?);
         }
         Ok(told)
     }
@@ -235,7 +241,7 @@ impl Producer {
     #[getter]
     fn address(&self, py: Python<'_>) -> PyResult<String> {
         let address = self.serving(py, |serving| serving.producer.listener().address())?;
-        Ok(address.or_raise(py)?.to_string())
+        Ok(address.or_raise()?.to_string())
     }
 
     /// Sums since it was made, by name.
@@ -266,7 +272,7 @@ impl Producer {
 
 impl Producer {
     fn serving<T>(&self, py: Python<'_>, look: impl FnOnce(&mut Serving) -> T) -> PyResult<T> {
-        lock(py, &self.0).as_mut().map(look).ok_or_else(|| closed(py))
+        lock(py, &self.0).as_mut().map(look).ok_or_else(closed)
     }
 
     fn answer(&self, py: Python<'_>, ask: Ask, answer: Answer<()>) -> PyResult<()> {
@@ -281,7 +287,7 @@ impl Producer {
             return Ok(());
         }
         let text = format!("{} does not wait for an answer: it has one, or was withdrawn", ask.__repr__());
-        Err(refused::<TransportError>(py, "NotAsked", text))
+        Err(of_kind::<TransportError>("NotAsked", text))
     }
 }
 
@@ -316,7 +322,7 @@ fn of_event(py: Python<'_>, event: ProducerEvent) -> PyResult<Option<Bound<'_, P
         ProducerEvent::Closed { connection, why } => {
             dictionary.set_item("event", "closed")?;
             dictionary.set_item("connection", connection)?;
-            dictionary.set_item("why", why.map(|why| why.raised(py).into_value(py)))?;
+            dictionary.set_item("why", why.map(|why| why.raised().into_value(py)))?;
         }
         ProducerEvent::Granted { ask, export } => {
             dictionary.set_item("event", "granted")?;

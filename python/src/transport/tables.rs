@@ -1,11 +1,11 @@
 //! Blocks of each group, by position: dictionaries.
 
+use crate::data::parsed;
+use crate::words::List;
 use pagelift_transport::plan::{BlockTable, BlockTables};
 use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-
-use crate::lifecycle::parsed;
 
 /// Tables of blocks: for each group by its name, either its blocks from position 0 on, or a dictionary that says more.
 pub struct Tables(pub BlockTables);
@@ -22,7 +22,7 @@ impl<'py> FromPyObject<'_, 'py> for Tables {
                 parsed("a table of blocks", &blocks)?
             } else {
                 let blocks = if blocks.hasattr("tolist")? { blocks.call_method0("tolist")? } else { blocks };
-                BlockTable::at(0, blocks.extract()?)
+                BlockTable::at(0, blocks.extract::<List<_>>()?.0)
             };
             tables = tables.with(&name, table);
         }

@@ -9,12 +9,15 @@ use pagelift_transport::consumer;
 use pagelift_transport::wanted;
 use pyo3::prelude::*;
 
-use super::error::{OrRaise as _, TransportError, refused};
+use super::error::{OrRaise as _, TransportError};
 use super::tables::Tables;
+use crate::data::{parsed, told};
+use crate::error::of_kind;
 use crate::geometry::Geometry;
-use crate::lifecycle::{Lifecycle, parsed, told};
+use crate::lifecycle::Lifecycle;
 use crate::locks::lock;
 use crate::runner::GroupFrames;
+use crate::words::List;
 
 /// From a lifecycle's numbers to the blocks that an import fills.
 ///
@@ -34,10 +37,10 @@ impl WantedBy {
     fn new(
         lifecycle: Py<Lifecycle>,
         geometry: &Geometry,
-        frames: Vec<GroupFrames>,
+        frames: List<GroupFrames>,
         block_tokens: u64,
     ) -> Self {
-        let frames = frames.into_iter().map(|own| own.0).collect();
+        let frames = frames.0.into_iter().map(|own| own.0).collect();
         let (geometry, block_tokens) = (Arc::clone(&geometry.0), Tokens::new(block_tokens));
         Self { lifecycle, geometry, frames, block_tokens }
     }
@@ -49,13 +52,15 @@ impl WantedBy {
     fn tables<'py>(&self, request: &Bound<'py, PyAny>, first: u32, end: u32) -> PyResult<Bound<'py, PyAny>> {
         let py = request.py();
         let id: RequestId = parsed("a request", request)?;
-        let lifecycle = lock(py, &self.lifecycle.get().0);
-        let view = lifecycle
-            .request(id)
-            .ok_or_else(|| refused::<TransportError>(py, "NoSuchRequest", "the request is over"))?;
         let Self { geometry, frames, block_tokens, .. } = self;
-        let wanted = wanted::WantedBy { geometry, frames, block_tokens: *block_tokens, view };
-        told(py, &wanted.tables(id, first..end).or_raise(py)?)
+        let tables = {
+            let lifecycle = lock(py, &self.lifecycle.get().0);
+            let over = || of_kind::<TransportError>("NoSuchRequest", "the request is over");
+            let view = lifecycle.request(id).ok_or_else(over)?;
+            let wanted = wanted::WantedBy { geometry, frames, block_tokens: *block_tokens, view };
+            wanted.tables(id, first..end).or_raise()?
+        };
+        told(py, &tables)
     }
 
     fn __repr__(&self) -> String {
