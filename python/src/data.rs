@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyList, PyString, PyTuple};
 use pythonize::pythonize;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -28,8 +28,6 @@ fn plain(what: &str, data: &Bound<'_, PyAny>, deeper: u32) -> PyResult<Value> {
     let deeper = deeper.checked_sub(1).ok_or_else(|| wrong("it is nested too deep"))?;
     Ok(if data.is_none() {
         Value::Null
-    } else if let Ok(flag) = data.cast::<PyBool>() {
-        Value::Bool(flag.is_true())
     } else if let Ok(words) = data.cast::<PyString>() {
         Value::String(words.to_str()?.to_owned())
     } else if let Ok(dictionary) = data.cast::<PyDict>() {
@@ -47,6 +45,8 @@ fn plain(what: &str, data: &Bound<'_, PyAny>, deeper: u32) -> PyResult<Value> {
         list.iter().map(|item| plain(what, &item, deeper)).collect::<PyResult<_>>()?
     } else if let Ok(number) = data.cast::<PyFloat>() {
         Number::from_f64(number.value()).map(Value::Number).ok_or_else(|| wrong("a number is not finite"))?
+    } else if let Ok(flag) = data.extract() {
+        Value::Bool(flag)
     } else if data.hasattr("__index__")? {
         match data.extract::<u64>() {
             Ok(number) => number.into(),
