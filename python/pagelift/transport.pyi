@@ -185,8 +185,10 @@ class Producer:
         - `granted`: what an `ask` has got is held as `export` from now on. `refused`: it has got nothing, for a `reason`.
         - `freed`: no rank reads the `export` of an `ask` any more, and its blocks are free. `end` is how it ended for the rank: `read`,
           `failed` or `cancelled`, as D has said; `expired`, where D was not heard for the lease; or `gone`.
+        - `unreached`: the system brings no connections, for `why`: this process may have as many files open as it may. It is tried
+          again in each poll, and this is said once.
 
-        Raises `NixlError` and `ControlError` where the transport or the socket is broken. All that a peer does is an event.
+        Raises `NixlError` where the transport is broken. All that a peer does is an event.
         """
     def grant(self, ask: Ask, blocks: _Tables) -> None:
         """Exports the blocks of each group, by position: `{"main": [5, 2]}` for those from position 0 on, or
@@ -224,8 +226,8 @@ class Consumer:
     """D's end, of one rank and one P: a connection, and imports in flight over it.
 
     `agent` has the memory of `offer` registered. It connects to a `Producer` at `address` with its `secret`, and waits for that at most
-    `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes: smaller ones tell more exactly
-    what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
+    `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said otherwise):
+    smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
     how long to grant an export, `reads` how long the reads of an import may take, `stopping` how long reads that were told to stop may
     take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"transfer"`,
     behind the reads, or over the `"control"` channel.

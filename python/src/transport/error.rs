@@ -151,7 +151,7 @@ impl Raised for RustNixl {
 impl Raised for rust::ProducerError {
     fn raised(&self) -> PyErr {
         match self {
-            Self::Control(inner) | Self::Listener(inner) => inner.raised(),
+            Self::Control(inner) => inner.raised(),
             Self::Offer(inner) => inner.raised(),
             Self::Pair(inner) => inner.raised(),
             Self::Lease(inner) => inner.raised(),

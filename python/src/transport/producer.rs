@@ -147,7 +147,8 @@ impl Producer {
         let secret = Secret::new(secret).or_raise()?;
         let incarnation = incarnation.map_or_else(drawn, Ok)?;
         let terms = Terms { lease: lease.0, heartbeat: heartbeat.0, margin: margin.0 };
-        let options = ProducerOptions { incarnation, terms, most_exports, most_connections, most_asked };
+        let limits = ProducerOptions::new(incarnation);
+        let options = ProducerOptions { terms, most_exports, most_connections, most_asked, ..limits };
         let listener = Listener::bind(address_of(address)?, &secret).or_raise()?;
         let transfer = std::sync::Arc::clone(&held.agent);
         let producer = producer::Producer::new(transfer, listener, offer.offer.clone(), options);
@@ -333,6 +334,10 @@ fn of_event(py: Python<'_>, event: ProducerEvent) -> PyResult<Option<Bound<'_, P
             dictionary.set_item("event", "refused")?;
             dictionary.set_item("ask", Ask(ask))?;
             dictionary.set_item("reason", reason)?;
+        }
+        ProducerEvent::Unreached { why } => {
+            dictionary.set_item("event", "unreached")?;
+            dictionary.set_item("why", why.raised().into_value(py))?;
         }
         _ => return Ok(None),
     }

@@ -16,7 +16,7 @@ pub trait Listen {
     /// The next conversation, if somebody has begun one. Never waits.
     ///
     /// # Errors
-    /// Where no more can come.
+    /// Where none comes for now, though somebody may be there. It may be asked again.
     fn accept(&mut self) -> Result<Option<Self::Wire>, ControlError>;
 }
 

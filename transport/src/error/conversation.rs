@@ -110,7 +110,7 @@ pub enum ProducerError {
         message: &'static str,
     },
     /// Nobody is there any more.
-    #[error("nothing was heard for {silent:?}")]
+    #[error("nothing was heard for {silent:.1?}")]
     Silent {
         /// For how long.
         silent: Duration,
@@ -124,9 +124,6 @@ pub enum ProducerError {
     /// Nothing can be held.
     #[error(transparent)]
     Lease(LeaseError),
-    /// No more connections can come.
-    #[error("no connections can be taken: {0}")]
-    Listener(ControlError),
     /// The transport is broken.
     #[error("the transport: {reason}")]
     Transfer {
@@ -155,7 +152,9 @@ pub enum ConsumerError {
         message: &'static str,
     },
     /// P does not say what it has.
-    #[error("the producer has sent no offer for {waited:?}")]
+    #[error(
+        "no producer has sent its offer for {waited:.1?}; is one there, of the same release, and does it go on?"
+    )]
     NoOffer {
         /// For how long.
         waited: Duration,

@@ -99,7 +99,10 @@ pub enum LeaseError {
         most: u32,
     },
     /// One heartbeat may be lost.
-    #[error("{terms:?}: a lease must last for two heartbeats and the margin at least")]
+    #[error(
+        "a lease of {:?} with heartbeats every {:?} and a margin of {:?}: it must last for two heartbeats and the margin at least",
+        terms.lease, terms.heartbeat, terms.margin
+    )]
     Terms {
         /// What was asked for.
         terms: Terms,

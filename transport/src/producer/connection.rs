@@ -53,6 +53,16 @@ impl<W: Wire> Connection<W> {
         self.number
     }
 
+    /// Whether it has shown that it knows the secret, and means the same by a block.
+    pub const fn is_paired(&self) -> bool {
+        self.paired
+    }
+
+    /// When something was last heard of it, or it came.
+    pub const fn heard(&self) -> Moment {
+        self.heard
+    }
+
     pub fn is_flushed(&self) -> bool {
         self.wire.is_flushed() || !self.paired
     }
@@ -71,7 +81,7 @@ impl<W: Wire> Connection<W> {
         if self.refused.is_some() {
             // What is left of this side's offer leaves; what comes means nothing any more.
             self.wire.receive()?;
-            let told = self.wire.is_flushed() || now.since(self.heard) >= options.terms.lease;
+            let told = self.wire.is_flushed() || now.since(self.heard) >= options.silence;
             return self.refused.take_if(|_| told).map_or(Ok(Step::Nothing), Err);
         }
         loop {
@@ -84,7 +94,7 @@ impl<W: Wire> Connection<W> {
                 self.turns = 0;
                 // D says something as often as heartbeats come, even where it has nothing to say.
                 let silent = now.since(self.heard);
-                if silent >= options.terms.lease {
+                if silent >= options.silence {
                     return Err(ProducerError::Silent { silent });
                 }
                 return Ok(Step::Nothing);

@@ -8,6 +8,8 @@
 //! | it is not of who knows the secret, or of another schema or rank | it is closed; others go on |
 //! | it says what makes no sense, or too much at one time, or nothing for too long | the same |
 //! | it is lost | what was exported to it is held until D's notice has come another way, or its leases are over |
+//! | there are as many as there may be | the first that has not shown yet that it knows the secret makes room for the newest |
+//! | the system brings none, as while this process has as many files open as it may | those that are there go on; it is tried again |
 
 mod connection;
 
@@ -34,18 +36,24 @@ pub struct ProducerOptions {
     pub terms: Terms,
     /// The most exports at one time.
     pub most_exports: usize,
-    /// The most connections at one time. Who comes when there are as many is turned away.
+    /// The most connections at one time. Who comes when there are as many is turned away, unless one is there that has not paired
+    /// yet: that is closed in its stead, so that silent strangers keep nobody out.
     pub most_connections: usize,
     /// The most requests that one connection may wait for.
     pub most_asked: usize,
+    /// How long a connection may say nothing before it is closed. D says something every [`ConsumerOptions::presence`].
+    ///
+    /// [`ConsumerOptions::presence`]: crate::consumer::ConsumerOptions::presence
+    pub silence: Duration,
 }
 
 impl ProducerOptions {
-    /// With the terms that [`Terms::default`] has, 4,096 exports, 256 connections, and 1,024 requests of each.
+    /// With the terms that [`Terms::default`] has, 4,096 exports, 256 connections, 1,024 requests of each, and thirty seconds of
+    /// silence.
     #[must_use]
     pub fn new(incarnation: u64) -> Self {
-        let terms = Terms::default();
-        Self { incarnation, terms, most_exports: 4096, most_connections: 256, most_asked: 1024 }
+        let (terms, silence) = (Terms::default(), Duration::from_secs(30));
+        Self { incarnation, terms, most_exports: 4096, most_connections: 256, most_asked: 1024, silence }
     }
 }
 
@@ -136,12 +144,18 @@ pub enum ProducerEvent {
         /// Why.
         reason: String,
     },
+    /// The listener brings no connection, though somebody may be there: this process may have as many files open as it may. It is
+    /// tried again in each turn, and this is said once until it brings one, or has none.
+    Unreached {
+        /// Why.
+        why: ControlError,
+    },
 }
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProducerCounters {
-    /// Connections that were turned away, for there were as many as there may be.
+    /// Connections that were turned away, or closed before they had paired, for there were as many as there may be.
     pub turned_away: u64,
     /// Connections that were closed for what they did, or did not.
     pub misbehaved: u64,
@@ -169,9 +183,14 @@ pub struct Producer<X, L: Listen, B> {
     next_connection: u64,
     exports: Exports<(Ask, B)>,
     stopping: bool,
+    /// Whether the listener has failed when it was last asked.
+    unreached: bool,
     counters: ProducerCounters,
     events: Vec<ProducerEvent>,
 }
+
+/// Connections that are taken in one turn: others go on meanwhile, however many come.
+const MOST_TAKEN: usize = 64;
 
 impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
     /// A producer that listens. The memory that `offer` lists is registered with `transfer` before this.
@@ -188,6 +207,7 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
             connections: Vec::new(),
             next_connection: 0,
             stopping: false,
+            unreached: false,
             counters: ProducerCounters::default(),
             events: Vec::new(),
         })
@@ -196,13 +216,13 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
     /// Goes on: takes connections, hears what is said, asks the engine, and gives blocks back. Returns what happened.
     ///
     /// # Errors
-    /// Where the transport or the listener is broken. Everything that a peer does is an event.
+    /// Where the transport is broken. Everything that a peer does is an event, and so is a listener that brings nobody.
     pub fn poll(
         &mut self,
         now: Moment,
         engine: &mut impl Exporter<Blocks = B>,
     ) -> Result<Vec<ProducerEvent>, ProducerError> {
-        self.accept(now)?;
+        self.accept(now);
         for notice in self.transfer.heard().map_err(ProducerError::transfer)? {
             match notice.notice {
                 Ok(notice) => self.notice(now, &notice),
@@ -264,17 +284,37 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
         &self.listener
     }
 
-    fn accept(&mut self, now: Moment) -> Result<(), ProducerError> {
-        while let Some(wire) = self.listener.accept().map_err(ProducerError::Listener)? {
-            if self.stopping || self.connections.len() >= self.options.most_connections {
-                self.counters.turned_away = self.counters.turned_away.saturating_add(1);
-                continue;
+    fn accept(&mut self, now: Moment) {
+        for _ in 0..MOST_TAKEN {
+            let taken = self.listener.accept();
+            let failed_before = std::mem::replace(&mut self.unreached, taken.is_err());
+            match taken {
+                Ok(Some(wire)) => self.take(now, wire),
+                Ok(None) => return,
+                Err(why) => {
+                    if !failed_before {
+                        self.events.push(ProducerEvent::Unreached { why });
+                    }
+                    return;
+                }
             }
-            let number = self.next_connection;
-            self.next_connection = number.saturating_add(1);
-            self.connections.push(Connection::new(number, wire, now));
         }
-        Ok(())
+    }
+
+    fn take(&mut self, now: Moment, wire: L::Wire) {
+        let full = self.connections.len() >= self.options.most_connections;
+        if self.stopping || full {
+            self.counters.turned_away = self.counters.turned_away.saturating_add(1);
+            // Those of this turn have not been heard yet.
+            let stranger = self.connections.iter().position(|own| !own.is_paired() && own.heard() < now);
+            match stranger.filter(|_| !self.stopping) {
+                Some(first) => drop(self.connections.remove(first)),
+                None => return,
+            }
+        }
+        let number = self.next_connection;
+        self.next_connection = number.saturating_add(1);
+        self.connections.push(Connection::new(number, wire, now));
     }
 
     fn closed(&mut self, connection: &Connection<L::Wire>, why: Option<ProducerError>) {

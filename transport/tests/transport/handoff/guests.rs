@@ -123,8 +123,8 @@ fn a_guest_that_asks_for_too_much_or_speaks_for_another_rank_is_closed() {
 
 #[test]
 fn a_guest_that_says_nothing_is_closed_and_one_too_many_turned_away() {
-    let own = ProducerOptions { terms: terms(), most_connections: 3, ..ProducerOptions::new(1) };
-    let mut world = World::with(options(), own);
+    let limits = ProducerOptions { most_connections: 3, silence: terms().lease, ..ProducerOptions::new(1) };
+    let mut world = World::with(options(), ProducerOptions { terms: terms(), ..limits });
     let guests: Vec<Pipe> = (0..4).map(|_| world.door.waiting.connect()).collect();
     world.pass(10);
     assert_eq!(world.producer.as_ref().unwrap().counters().0.turned_away, 2);
@@ -134,6 +134,61 @@ fn a_guest_that_says_nothing_is_closed_and_one_too_many_turned_away() {
     // D says that it is there, though it wants nothing.
     assert_eq!(world.producer.as_ref().unwrap().connections(), 1);
     drop(guests);
+}
+
+#[test]
+fn strangers_that_say_nothing_keep_nobody_out() {
+    let own = ProducerOptions { terms: terms(), most_connections: 3, ..ProducerOptions::new(1) };
+    let mut world = World::with(options(), own);
+    let guests: Vec<Pipe> = (0..2).map(|_| world.door.waiting.connect()).collect();
+    world.pass(5);
+    assert_eq!(world.producer.as_ref().unwrap().connections(), 3);
+    // There are as many as there may be, of which one is D's. It comes twice more, and each time a stranger makes room.
+    let mut before = Vec::new();
+    for _ in 0..2 {
+        before.extend(world.consumer.take());
+        world.connect(options());
+        world.pass(5);
+        assert!(world.consumer.as_ref().unwrap().is_paired());
+        assert_eq!(world.producer.as_ref().unwrap().connections(), 3);
+    }
+    // Those that have paired make room for nobody.
+    let late = world.door.waiting.connect();
+    goes_on(&mut world);
+    assert_eq!(world.producer.as_ref().unwrap().counters().0.turned_away, 3);
+    assert_eq!(world.producer.as_ref().unwrap().connections(), 3);
+    drop((guests, before, late));
+}
+
+#[test]
+fn however_many_come_at_once_the_others_have_their_turn() {
+    let mut world = World::new();
+    let guests: Vec<Pipe> = (0..500).map(|_| world.door.waiting.connect()).collect();
+    world.pass(1);
+    assert_eq!(world.producer.as_ref().unwrap().connections(), 64);
+    goes_on(&mut world);
+    drop(guests);
+}
+
+#[test]
+fn a_system_that_brings_nobody_is_said_once_and_hurts_nobody_who_is_there() {
+    let mut world = World::new();
+    world.pass(2);
+    let failures = |world: &World| {
+        let failed = |event: &&ProducerEvent| matches!(event, ProducerEvent::Unreached { .. });
+        world.seen.iter().filter(failed).count()
+    };
+    world.door.stuck.set(true);
+    goes_on(&mut world);
+    assert_eq!(failures(&world), 1);
+    world.door.stuck.set(false);
+    let guest = guest(&world);
+    world.pass(2);
+    assert_eq!(world.producer.as_ref().unwrap().connections(), 2);
+    world.door.stuck.set(true);
+    world.pass(2);
+    assert_eq!(failures(&world), 2);
+    drop(guest);
 }
 
 proptest! {

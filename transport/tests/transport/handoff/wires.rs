@@ -19,12 +19,17 @@ pub fn link(pipe: Pipe, role: Role) -> Link<Pipe> {
 pub struct Door {
     pub waiting: pipe::Door,
     pub tap: Tap,
+    /// Whether the system brings nobody, though somebody may wait.
+    pub stuck: Rc<Cell<bool>>,
 }
 
 impl Listen for Door {
     type Wire = Tapped;
 
     fn accept(&mut self) -> Result<Option<Tapped>, ControlError> {
+        if self.stuck.get() {
+            return Err(std::io::Error::other("too many open files").into());
+        }
         Ok(self.waiting.accept()?.map(|link| Tapped::new(link, self.tap.clone())))
     }
 }
