@@ -104,11 +104,15 @@ impl BlockTables {
 pub struct ReadLimits {
     /// Bytes of a read, unless a single block has more.
     pub most_bytes: u64,
+    /// Entries of a read, unless a single block has more.
+    pub most_entries: usize,
 }
 
 impl Default for ReadLimits {
+    /// 64 MiB, by 32,768 entries. To begin a read takes a transport some time for each entry; one that copies by a processor does so
+    /// meanwhile, byte by byte; and nothing else is said to P before it returns.
     fn default() -> Self {
-        Self { most_bytes: u64::MAX }
+        Self { most_bytes: 64 << 20, most_entries: 1 << 15 }
     }
 }
 
@@ -335,12 +339,18 @@ impl ReadPlan {
         steps: &[Step],
         limits: ReadLimits,
     ) -> Result<(), PlanError> {
-        let of_step = list.bytes().saturating_mul(list.entries_of_step());
+        let entries_of_step = list.entries_of_step();
+        let of_step = list.bytes().saturating_mul(entries_of_step);
         let mut open: Option<PlannedRead> = None;
         for steps in steps.chunk_by(|one, other| one.position == other.position) {
             let Some(first) = steps.first() else { continue };
-            let bytes = of_step.saturating_mul(u64::try_from(steps.len()).unwrap_or(u64::MAX));
-            let fits = |read: &PlannedRead| read.bytes.saturating_add(bytes) <= limits.most_bytes;
+            let count = u64::try_from(steps.len()).unwrap_or(u64::MAX);
+            let (bytes, entries) = (of_step.saturating_mul(count), entries_of_step.saturating_mul(count));
+            let entries = usize::try_from(entries).unwrap_or(usize::MAX);
+            let fits = |read: &PlannedRead| {
+                read.bytes.saturating_add(bytes) <= limits.most_bytes
+                    && read.remote.len().saturating_add(entries) <= limits.most_entries
+            };
             if let Some(full) = open.take_if(|read| !fits(read)) {
                 self.reads.push(full);
             }

@@ -137,7 +137,7 @@ pub enum ReadEffect {
 }
 
 impl Receive {
-    /// The reads of `plan`, all of which have been begun. Without any it is over at once: P is notified, and nobody else.
+    /// The reads of `plan`, each of which is begun soon, or said to have failed. Without any it is over at once: P is notified, and nobody else.
     #[must_use]
     pub fn begin(plan: &ReadPlan, options: ReceiveOptions, now: Moment) -> (Self, Vec<ReadEffect>) {
         let part = |read: &crate::plan::PlannedRead| Part {
@@ -167,6 +167,12 @@ impl Receive {
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.open == 0
+    }
+
+    /// Whether it ends without all of its bytes. Nothing more of it need be begun.
+    #[must_use]
+    pub const fn is_ending(&self) -> bool {
+        self.ending.is_some()
     }
 
     /// Tells it what happened, and what is to be done now. Ticks come at least as often as heartbeats are due.

@@ -18,7 +18,7 @@ pub(super) fn run(draw: &mut Draw) {
     let [theirs, ours] = offers();
     let milliseconds = Duration::from_millis;
     let options = ConsumerOptions {
-        limits: ReadLimits { most_bytes: 1 + draw.below(0x100) },
+        limits: ReadLimits { most_bytes: 1 + draw.below(0x100), ..ReadLimits::default() },
         greeting: milliseconds(50),
         answer: milliseconds(200),
         reads: milliseconds(150),

@@ -111,7 +111,8 @@ impl Job<'_> {
             let clock = Instant::now();
             let wire = reach(address, &secret, Duration::from_secs(args.hand.timeout))?;
             let patience = Duration::from_secs(args.hand.timeout);
-            let limits = ReadLimits { most_bytes: args.most_bytes.unwrap_or(u64::MAX) };
+            let mut limits = ReadLimits::default();
+            limits.most_bytes = args.most_bytes.unwrap_or(limits.most_bytes);
             let consumer_options =
                 ConsumerOptions { limits, answer: patience, reads: patience, ..ConsumerOptions::default() };
             let consumer = Consumer::new(agent, wire, offer.clone(), consumer_options, Moment::now(clock))?;

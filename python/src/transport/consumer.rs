@@ -47,8 +47,8 @@ struct Reading {
 /// D's end, of one rank and one P: a connection, and imports in flight over it.
 ///
 /// `agent` has the memory of `offer` registered. It connects to a `Producer` at `address` with its `secret`, and waits for that at most
-/// `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes: smaller ones tell more exactly
-/// what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
+/// `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said otherwise):
+/// smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
 /// how long to grant an export, `reads` how long the reads of an import may take, `stopping` how long reads that were told to stop may
 /// take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"transfer"`,
 /// behind the reads, or over the `"control"` channel.
@@ -85,8 +85,10 @@ impl Consumer {
     ) -> PyResult<Self> {
         let (held, mapped) = agent.with(py, offer)?;
         let (secret, address) = (Secret::new(secret).or_raise()?, address_of(address)?);
+        let mut limits = ReadLimits::default();
+        limits.most_bytes = most_bytes.unwrap_or(limits.most_bytes);
         let options = ConsumerOptions {
-            limits: ReadLimits { most_bytes: most_bytes.unwrap_or(u64::MAX) },
+            limits,
             greeting: greeting.0,
             answer: answer.0,
             reads: reads.0,

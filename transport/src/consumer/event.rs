@@ -17,7 +17,7 @@ use crate::receive::Ending;
 pub enum ConsumerEvent<K> {
     /// P's offer is here, and of the same schema.
     Paired,
-    /// P has granted an import, and all that it wants read is in flight.
+    /// P has granted an import, and all of its reads have been begun.
     Begun {
         /// The import.
         id: K,

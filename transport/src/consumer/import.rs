@@ -43,12 +43,17 @@ enum Stage<R> {
 struct Reads<R> {
     export: ExportId,
     receive: Receive,
-    /// Those in flight.
+    plan: ReadPlan,
+    /// What is told when all of them have been begun.
+    announced: Option<Told>,
+    /// Those that were begun, the first of the plan; none where one has ended.
     parts: Vec<Option<R>>,
     /// The GPUs that they write.
     devices: Vec<u64>,
     /// What P has said since the last turn.
     said: Vec<ReadEvent>,
+    /// What is to be done once they have been begun: of an import without reads, all.
+    due: Vec<ReadEffect>,
     /// When they were told to stop, and whether the engine has heard that they have not.
     stopped: Option<(Moment, bool)>,
     /// What the first that failed said.
@@ -178,7 +183,7 @@ impl<R> Import<R> {
             }
             Stage::Refused { reason } => self.fail(turn, Failure::Refused { reason }, &mut told),
             Stage::Granted { asked, export, terms, blocks } => {
-                match self.begin(turn, memory, (asked, export, terms, blocks), &mut told) {
+                match self.begin(turn, memory, (asked, export, terms, blocks)) {
                     Ok(reads) => self.read(turn, memory, Box::new(reads), &mut told),
                     Err(why) => {
                         let outcome = match why {
@@ -215,13 +220,12 @@ impl<R> Import<R> {
         told.push(Told::Ended(End::Failed { why, valid: valid.collect() }));
     }
 
-    /// Plans, zeroes, and begins to read what P has granted.
+    /// Plans what P has granted, and zeroes what P does not have. Nothing is read yet.
     fn begin<X: Transfer<Reading = R>, W: Wire>(
         &self,
         turn: &mut Turn<'_, X, W>,
         memory: &mut impl Destination,
         (asked, export, terms, exported): (Moment, ExportId, Terms, BlockTables),
-        told: &mut Vec<Told>,
     ) -> Result<Reads<R>, Failure> {
         let lost = || Failure::Lost(Box::new(turn.over.cloned().unwrap_or(ConsumerError::Closed)));
         let paired = turn.paired.ok_or_else(lost)?;
@@ -246,31 +250,20 @@ impl<R> Import<R> {
         let (rank, timeout) = (turn.offer.rank, turn.options.reads);
         let options = ReceiveOptions { export, rank, awaited: *awaited, terms, asked, timeout };
         let (receive, effects) = Receive::begin(&plan, options, turn.now);
-        let mut reads = Reads {
+        let (count, bytes) = (plan.reads().len(), plan.bytes());
+        Ok(Reads {
             export,
             receive,
-            parts: Vec::with_capacity(plan.reads().len()),
+            announced: Some(Told::Begun { export, reads: count, bytes, zeroed, exported }),
+            parts: Vec::with_capacity(count),
             devices: devices(paired, &plan),
+            plan,
             said: Vec::new(),
+            due: effects,
             stopped: None,
             reason: None,
             landed: false,
-        };
-        for (part, read) in plan.reads().iter().enumerate() {
-            match turn.transfer.read(&paired.lists, read) {
-                Ok(reading) => reads.parts.push(Some(reading)),
-                Err(error) => {
-                    reads.parts.push(None);
-                    reads.reason.get_or_insert_with(|| error.to_string());
-                    reads.said.push(ReadEvent::Failed { part });
-                }
-            }
-        }
-        let (count, bytes) = (plan.reads().len(), plan.bytes());
-        turn.counters.bytes = turn.counters.bytes.saturating_add(bytes);
-        told.push(Told::Begun { export, reads: count, bytes, zeroed, exported });
-        reads.carry_out(turn, effects, told);
-        Ok(reads)
+        })
     }
 
     /// Looks at what is in flight.
@@ -288,6 +281,7 @@ impl<R> Import<R> {
         for event in std::mem::take(&mut reads.said) {
             reads.hear(turn, event, told);
         }
+        reads.go_on(turn, told);
         for part in 0..reads.parts.len() {
             if let Some(event) = reads.ended(turn.transfer, part, memory) {
                 reads.hear(turn, event, told);
@@ -308,6 +302,39 @@ impl<R> Import<R> {
 }
 
 impl<R> Reads<R> {
+    /// Begins more of them, as many as may be in one turn; or none, where it would be for nothing.
+    fn go_on<X: Transfer<Reading = R>, W: Wire>(&mut self, turn: &mut Turn<'_, X, W>, told: &mut Vec<Told>) {
+        let (mut begun, most) = (0_u32, turn.options.at_once);
+        let (mut bytes, mut entries) = (0_u64, 0_usize);
+        while let Some(read) = self.plan.reads().get(self.parts.len()) {
+            let part = self.parts.len();
+            let reading = match turn.paired {
+                Some(paired) if !self.receive.is_ending() => {
+                    bytes = bytes.saturating_add(read.bytes());
+                    entries = entries.saturating_add(read.remote().len());
+                    if begun > 0 && (bytes > most.most_bytes || entries > most.most_entries) {
+                        return;
+                    }
+                    begun = begun.saturating_add(1);
+                    turn.counters.bytes = turn.counters.bytes.saturating_add(read.bytes());
+                    turn.transfer.read(&paired.lists, read).map_err(|error| Some(error.to_string()))
+                }
+                _ => Err(None),
+            };
+            match reading {
+                Ok(reading) => self.parts.push(Some(reading)),
+                Err(reason) => {
+                    self.parts.push(None);
+                    self.reason = self.reason.take().or(reason);
+                    self.hear(turn, ReadEvent::Failed { part }, told);
+                }
+            }
+        }
+        told.extend(self.announced.take().filter(|_| !self.receive.is_ending()));
+        let due = std::mem::take(&mut self.due);
+        self.carry_out(turn, due, told);
+    }
+
     /// How a part has ended, if it was in flight and is not any more.
     fn ended<X: Transfer<Reading = R>>(
         &mut self,
@@ -324,7 +351,7 @@ impl<R> Reads<R> {
         };
         *own = None;
         // Before the last is said to have landed, all of them are made visible.
-        let last = self.parts.iter().all(Option::is_none);
+        let last = self.parts.len() == self.plan.reads().len() && self.parts.iter().all(Option::is_none);
         let settled =
             if last { self.devices.iter().try_for_each(|device| memory.settle(*device)) } else { Ok(()) };
         match reason.or_else(|| settled.err().map(|error| error.to_string())) {

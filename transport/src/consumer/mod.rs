@@ -58,11 +58,15 @@ pub struct ConsumerOptions {
     pub notices: Notices,
     /// Messages that are heard in one turn.
     pub turns: u32,
+    /// What is begun of an import in one turn, unless a single read has more. The rest follows in later turns: heartbeats are sent
+    /// between.
+    pub at_once: ReadLimits,
 }
 
 impl Default for ConsumerOptions {
-    /// Reads of any size; ten seconds for the greeting, five minutes for an answer, one for reads, thirty seconds of patience; a
-    /// word every five seconds; notices over the control channel.
+    /// Reads of 64 MiB; ten seconds for the greeting, five minutes for an answer, one for reads, thirty seconds of patience; a
+    /// word every five seconds; notices over the control channel; 256 messages a turn, and the reads of
+    /// 256 MiB or 65,536 entries.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
@@ -74,6 +78,7 @@ impl Default for ConsumerOptions {
             presence: seconds(5),
             notices: Notices::default(),
             turns: 256,
+            at_once: ReadLimits { most_bytes: 256 << 20, most_entries: 1 << 16 },
         }
     }
 }

@@ -92,7 +92,12 @@ fn every_kind_of_group_arrives_between_two_processes() {
     let exported = tables(&groups, &blocks, true);
     let wanted = tables(&groups, &blocks, false);
     let plan = peer
-        .plan(Tokens::new(imported.into()), &exported, &wanted, ReadLimits { most_bytes: 30_000 })
+        .plan(
+            Tokens::new(imported.into()),
+            &exported,
+            &wanted,
+            ReadLimits { most_bytes: 30_000, ..ReadLimits::default() },
+        )
         .unwrap();
     assert!(plan.reads().len() > groups.len() && !plan.zeroes().is_empty());
     let beyond = BlockTables::new().with("main", BlockTable::from_first(&[BLOCKS]));

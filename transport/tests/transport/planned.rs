@@ -81,16 +81,20 @@ fn the_live_states_of_a_request_keep_their_places() {
 }
 
 #[test]
-fn reads_are_split_by_bytes_at_blocks() {
+fn reads_are_split_by_bytes_and_entries_at_blocks() {
     let peer = every_group();
     let block = 2 * 16 * 656;
-    let limits = ReadLimits { most_bytes: 2 * block };
+    let limits = ReadLimits { most_bytes: 2 * block, ..ReadLimits::default() };
     let plan = peer.plan(Tokens::new(64), &main(&[0, 1, 2, 3]), &main(&[3, 2, 1, 0]), limits).unwrap();
     let read = |read: &pagelift_transport::plan::PlannedRead| (read.bytes(), read.first_token().get());
     assert_eq!(plan.reads().iter().map(read).collect::<Vec<_>>(), [(2 * block, 0), (2 * block, 32)]);
-    let limits = ReadLimits { most_bytes: 1 };
+    let limits = ReadLimits { most_bytes: 1, ..ReadLimits::default() };
     let plan = peer.plan(Tokens::new(64), &main(&[0, 1, 2, 3]), &main(&[3, 2, 1, 0]), limits).unwrap();
     assert_eq!(plan.reads().iter().map(read).map(|(bytes, _)| bytes).collect::<Vec<_>>(), [block; 4]);
+    // A block is an entry in each of two layers.
+    let limits = ReadLimits { most_entries: 5, ..ReadLimits::default() };
+    let plan = peer.plan(Tokens::new(64), &main(&[0, 1, 2, 3]), &main(&[3, 2, 1, 0]), limits).unwrap();
+    assert_eq!(plan.reads().iter().map(read).collect::<Vec<_>>(), [(2 * block, 0), (2 * block, 32)]);
 }
 
 #[test]

@@ -33,7 +33,7 @@ proptest! {
         let lists: Vec<Lists> = groups.iter().map(|group| lists(group, imported, &order, held)).collect();
         let expected = expected(&groups, &theirs, &ours, &lists, imported);
         let (exported, wanted) = (tables(&groups, &lists, true), tables(&groups, &lists, false));
-        let limits = ReadLimits { most_bytes };
+        let limits = ReadLimits { most_bytes, ..ReadLimits::default() };
         let plan = peer.plan(Tokens::new(imported.into()), &exported, &wanted, limits).unwrap();
 
         // What a transport does: the lists once, then numbers.

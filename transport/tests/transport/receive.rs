@@ -41,7 +41,7 @@ pub fn three_reads() -> ReadPlan {
     let blocks = BlockTables::new()
         .with("main", BlockTable::from_first(&[0, 1, 2, 3]))
         .with("gdn", BlockTable::at(3, vec![Some(0)]));
-    let limits = ReadLimits { most_bytes: 2 * 2 * 16 * 656 };
+    let limits = ReadLimits { most_bytes: 2 * 2 * 16 * 656, ..ReadLimits::default() };
     let plan = peer.plan(Tokens::new(60), &blocks, &blocks, limits).unwrap();
     let groups: Vec<&str> = plan.reads().iter().map(|read| &**plan.groups()[read.group()].name()).collect();
     assert_eq!(groups, ["gdn", "main", "main"]);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use pagelift_transport::consumer::{ConsumerEvent, ConsumerOptions, End, Failure, Notices, Wanted};
 use pagelift_transport::control::Message;
 use pagelift_transport::error::{ConsumerError, PlanError};
-use pagelift_transport::plan::{BlockTable, BlockTables};
+use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits};
 use pagelift_transport::producer::{Answer, ProducerEvent, ProducerOptions};
 use pagelift_transport::receive::Ending;
 
@@ -34,6 +34,67 @@ fn an_import_lands_byte_by_byte_and_p_hears_of_it_once() {
     // What was read into a GPU's memory was made visible once all of it was there.
     assert_eq!(*world.d.node.settled.borrow(), [(0, 0)]);
     assert!(matches!(world.seen[..], [ProducerEvent::Connected { .. }, ProducerEvent::Granted { .. }]));
+}
+
+/// A world in which D begins one read a turn, of a block each.
+fn one_read_a_turn() -> World {
+    let limits = ReadLimits { most_bytes: 1, ..ReadLimits::default() };
+    let own = ConsumerOptions { at_once: limits, limits, ..options() };
+    let mut world = World::with(own, ProducerOptions { terms: terms(), ..ProducerOptions::new(0x5eed) });
+    world.pass(5);
+    world
+}
+
+#[test]
+fn a_lease_lasts_though_it_is_longer_until_all_reads_are_begun() {
+    let mut world = one_read_a_turn();
+    world.begin(1);
+    let start = world.fabric.now.get();
+    let begun = |world: &World| {
+        let mut events = world.events.iter();
+        events.find_map(|event| match event {
+            ConsumerEvent::Begun { reads, .. } => Some(*reads as u64),
+            _ => None,
+        })
+    };
+    while begun(&world).is_none() && world.end(1).is_none() {
+        // A transport that takes its time for each.
+        world.fabric.now.set(world.fabric.now.get() + 149);
+        world.pass(1);
+    }
+    let lasted = Duration::from_millis(world.fabric.now.get() - start);
+    let reads = begun(&world).unwrap();
+    assert!(
+        lasted > terms().lease && lasted >= Duration::from_millis(150 * reads),
+        "{reads} reads: {lasted:?}"
+    );
+    world.pass(20);
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert!(world.d.node.engine.borrow().bytes == world.expected(), "some byte is wrong");
+    assert_eq!(world.engine.freed, [(1001, READ)]);
+    // It is settled once, when all of them are there.
+    assert_eq!(*world.d.node.settled.borrow(), [(0, 0)]);
+}
+
+#[test]
+fn reads_that_were_not_begun_are_not_when_nobody_wants_them() {
+    let mut world = one_read_a_turn();
+    world.d.node.lasts.set(Some(30));
+    world.begin(1);
+    while world.d.node.in_flight.get() == 0 {
+        world.pass(1);
+    }
+    let begun = world.d.node.in_flight.get();
+    assert_eq!(begun, 1);
+    world.consumer.as_mut().unwrap().cancel(1);
+    world.pass(1);
+    assert_eq!(world.d.node.in_flight.get(), begun);
+    world.pass(40);
+    let Some(End::Failed { why: Failure::Reads { why: Ending::Cancelled, .. }, .. }) = world.end(1) else {
+        panic!("{:?}", world.events)
+    };
+    assert!(!world.events.iter().any(|event| matches!(event, ConsumerEvent::Begun { .. })));
+    assert_eq!((world.held(), &world.engine.freed[..]), (0, &[(1001, CANCELLED)][..]));
 }
 
 #[test]

@@ -100,7 +100,7 @@ struct World {
 
 fn options() -> ConsumerOptions {
     ConsumerOptions {
-        limits: ReadLimits { most_bytes: 600 },
+        limits: ReadLimits { most_bytes: 600, ..ReadLimits::default() },
         greeting: Duration::from_millis(100),
         answer: Duration::from_millis(2000),
         reads: Duration::from_millis(5000),
