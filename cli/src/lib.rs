@@ -77,7 +77,7 @@ pub fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("pagelift: {}", failure.message);
+            say::note(format_args!("pagelift: {}", failure.message));
             ExitCode::from(failure.code)
         }
     }

@@ -1,7 +1,11 @@
 //! How the program prints what it has to say, and how numbers read.
 
 use std::fmt;
+#[cfg(feature = "nixl")]
+use std::fs::File;
 use std::io::{self, Write};
+#[cfg(feature = "nixl")]
+use std::sync::OnceLock;
 
 use comfy_table::{Table, presets};
 use indicatif::{HumanBytes, HumanCount};
@@ -9,15 +13,50 @@ use serde::Serialize;
 
 use crate::{Failure, exit};
 
+/// Standard output as it was, where that was taken away from libraries.
+#[cfg(feature = "nixl")]
+static APART: OnceLock<File> = OnceLock::new();
+
+/// From now on nothing but what is said here goes to standard output: UCX writes its warnings there, and what reads a result would
+/// not understand them. They go to standard error.
+#[cfg(feature = "nixl")]
+pub fn keep_results_apart() -> Result<(), Failure> {
+    let apart = || {
+        let own = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr()).map(|()| File::from(own))
+    };
+    let own = apart().map_err(|error| {
+        let message = format!("standard output cannot be kept for the result: {error}");
+        Failure { message, code: exit::FAILED }
+    })?;
+    // It is done once.
+    let _: Result<(), File> = APART.set(own);
+    Ok(())
+}
+
+/// Prints a line.
+pub fn line(text: &impl fmt::Display) -> io::Result<()> {
+    #[cfg(feature = "nixl")]
+    if let Some(mut apart) = APART.get() {
+        return apart.write_all(format!("{text}\n").as_bytes());
+    }
+    writeln!(io::stdout().lock(), "{text}")
+}
+
 /// Prints a result. A reader that has seen enough is no failure.
 pub fn say(text: &impl fmt::Display) -> Result<(), Failure> {
-    match writeln!(io::stdout().lock(), "{text}") {
+    match line(text) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             let message = format!("the result cannot be printed: {error}");
             Err(Failure { message, code: exit::FAILED })
         }
         _ => Ok(()),
     }
+}
+
+/// Says something beside the result, on standard error: where nobody takes that, it is lost.
+pub fn note(text: impl fmt::Display) {
+    let _: io::Result<()> = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Prints any result as one JSON object.

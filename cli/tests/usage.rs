@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{changed, json, pagelift, small};
+use support::{changed, command, json, pagelift, small};
 
 fn text(arguments: &[&str]) -> String {
     let output = pagelift(arguments);
@@ -38,6 +38,13 @@ fn numbers_out_of_range_say_what_was_found_and_expected() {
     }
     let last = json(&["digest", &path, "--json", "--seed", "9007199254740991"]);
     assert_eq!(last["seed"], 9_007_199_254_740_991_u64);
+}
+
+#[test]
+fn an_error_that_nobody_hears_has_its_code_all_the_same() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = command(&["restore", "/nowhere/at/all.json"]).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(2));
 }
 
 const COMMANDS: [&str; 13] = [

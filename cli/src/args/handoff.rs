@@ -7,6 +7,23 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::values::{Backend, MOST_GPU, MOST_SEED, MOST_TOKENS, Mode, whole};
 
+/// Reads an address and a port.
+fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| {
+        "expected an IP address and a port, such as 127.0.0.1:7700 or [::1]:7700 (names are not looked up)"
+    })
+}
+
+/// Reads the address and port of somebody who listens.
+fn address_of_another(text: &str) -> Result<SocketAddr, &'static str> {
+    let found = address(text)?;
+    if found.port() == 0 {
+        Err("nobody listens at port 0; the other side says which it has")
+    } else {
+        Ok(found)
+    }
+}
+
 /// What both sides of a hand-off are told.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Hand {
@@ -20,6 +37,9 @@ pub struct Hand {
     /// Be this rank of --tp, and no other: it is for whoever starts the ranks itself.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_RANKS))]
     pub rank: Option<u32>,
+    /// The process that has started this rank, and with which it ends; the program says so to itself.
+    #[arg(long, hide = true)]
+    pub parent: Option<i32>,
     /// What becomes of the partly filled last block: the same on both sides, for it decides which blocks their lists name.
     #[arg(long, value_enum, default_value_t = Policy::Lift)]
     pub policy: Policy,
@@ -32,7 +52,7 @@ pub struct Hand {
     /// Index of the GPU, in the driver's order; where there are several (`0,1`), ranks take them in turns.
     #[arg(long, default_value = "0", value_name = "N", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole::<u32>(0..=MOST_GPU))]
     pub gpu: Vec<u32>,
-    /// Seconds to wait for the other side, and for reads.
+    /// Seconds to wait for the other side, anew with each import that begins or goes on, and for reads.
     #[arg(long, default_value_t = 120, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>(1..=MOST_SECONDS))]
     pub timeout: u64,
     /// Seed of the random bytes: the same on both sides.
@@ -55,7 +75,7 @@ pub struct Prefill {
     /// The import: a JSON file as manifests/README.md describes it.
     pub manifest: PathBuf,
     /// Where to listen; rank N at the port that is N higher. Port 0 is one that the system chooses.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0", value_parser = address)]
     pub listen: SocketAddr,
     /// Write the addresses to this file once all ranks listen, as `--from` takes them.
     #[arg(long, value_name = "FILE")]
@@ -111,7 +131,7 @@ pub struct Decode {
     /// The import: the manifest that `pagelift prefill` was given.
     pub manifest: PathBuf,
     /// Where P listens: one address for each rank, or that of the first, whose others are at the ports after it.
-    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', required = true)]
+    #[arg(long, value_name = "ADDRESSES", value_delimiter = ',', required = true, value_parser = address_of_another)]
     pub from: Vec<SocketAddr>,
     /// Which rows of the partly filled last block are lifted.
     #[arg(long, value_enum, default_value_t = Mode::Whole)]
@@ -122,7 +142,7 @@ pub struct Decode {
     /// The request's number, by which P knows it.
     #[arg(long, default_value_t = 1, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub request: u64,
-    /// The most bytes of one read: smaller ones tell more exactly what is valid when one fails.
+    /// The most bytes of one read, 64 MiB unless said otherwise: smaller ones tell more exactly what is valid when one fails.
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, value_parser = whole::<u64>(1..=MOST_SEED))]
     pub most_bytes: Option<u64>,
     /// Write the lifecycle's events to this file, for `pagelift replay`.

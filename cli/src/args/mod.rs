@@ -12,9 +12,9 @@ use clap::{Parser, Subcommand};
 
 pub use about::{Completions, Doctor, Layouts, Man, Replay};
 pub use bench::{Bench, Budget, Calibrate};
-#[cfg(feature = "nixl")]
-pub use handoff::Policy;
 pub use handoff::{Decode, Prefill};
+#[cfg(feature = "nixl")]
+pub use handoff::{Hand, Policy};
 pub use import::{Digest, Gather, Plan, Restore};
 #[cfg(feature = "nixl")]
 pub use load::{Load, Place};

@@ -15,7 +15,7 @@ use super::error::HandoffError;
 use super::facts::{self, Exchanged, RankOf};
 use super::mapped::{Landing, Mapped};
 use super::prefill::random;
-use super::reads::{Came, Reads};
+use super::reads::{Came, PATIENCE, Reads};
 use super::report::DecodeReport;
 use super::secret::secret;
 use super::{agent, arrange, ranks};
@@ -29,6 +29,8 @@ use crate::{Failure, args, say};
 
 /// `pagelift decode`.
 pub fn command(args: &args::Decode) -> Result<(), Failure> {
+    say::keep_results_apart()?;
+    ranks::check(&args.hand, &args.from)?;
     if args.hand.tp > 1 && args.hand.rank.is_none() {
         return ranks::decode(args);
     }
@@ -109,12 +111,22 @@ impl Job<'_> {
         let agent_options = AgentOptions { name: &name, plugin: &args.hand.plugin };
         agent::with(&mut world, &offer, agent_options, |world, agent, library| {
             let clock = Instant::now();
-            let wire = reach(address, &secret, Duration::from_secs(args.hand.timeout))?;
             let patience = Duration::from_secs(args.hand.timeout);
+            let wire = {
+                let _waiting = progress.waiting("waits for the producer");
+                reach(address, &secret, patience)?
+            };
             let mut limits = ReadLimits::default();
             limits.most_bytes = args.most_bytes.unwrap_or(limits.most_bytes);
-            let consumer_options =
-                ConsumerOptions { limits, answer: patience, reads: patience, ..ConsumerOptions::default() };
+            let consumer_options = ConsumerOptions {
+                limits,
+                // P may be computing for somebody else.
+                greeting: patience,
+                answer: patience,
+                reads: patience,
+                patience: PATIENCE,
+                ..ConsumerOptions::default()
+            };
             let consumer = Consumer::new(agent, wire, offer.clone(), consumer_options, Moment::now(clock))?;
             let mut reads = Reads {
                 consumer,
@@ -151,7 +163,10 @@ fn reach(address: SocketAddr, secret: &Secret, patience: Duration) -> Result<Lin
         match connect(address, secret, patience) {
             Ok(wire) => return Ok(wire),
             Err(error) if start.elapsed() >= patience => {
-                return Err(HandoffError::Late(format!("no producer is at {address}: {error}")));
+                return Err(HandoffError::Late(format!(
+                    "no producer is at {address} after {} s: {error}; --timeout says how long to wait",
+                    patience.as_secs()
+                )));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }

@@ -1,5 +1,8 @@
 //! Why a hand-off ends early.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use pagelift_transport::error::{
     ConsumerError, ControlError, LeaseError, OfferError, ProducerError, WantedError,
 };
@@ -24,6 +27,9 @@ pub enum HandoffError {
     /// The connection.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// P's address is another's, or none of this machine's.
+    #[error("cannot listen at {address}: {why}; --listen says where")]
+    Listen { address: SocketAddr, why: ControlError },
     /// P's end.
     #[error(transparent)]
     Producer(#[from] ProducerError),
@@ -60,9 +66,16 @@ pub enum HandoffError {
     /// P has sent no number for a block.
     #[error("group `{group}`: the producer has sent no digest of the block at position {position}")]
     NoDigest { group: String, position: u32 },
-    /// One of several processes.
+    /// One of several processes, with the code that it has ended with.
     #[error("rank {rank}: {why}")]
-    Rank { rank: u32, why: String },
+    Rank { rank: u32, why: String, code: u8 },
+    /// Reads were told to stop long ago, and NIXL has no call that ends one and says when it has.
+    #[error(
+        "reads have not ended {} s after they were to stop: the producer hangs or cannot be reached any more; its blocks and \
+         these are given up",
+        waited.as_secs()
+    )]
+    Stuck { waited: Duration },
 }
 
 impl From<pagelift::Error> for HandoffError {
@@ -88,6 +101,7 @@ impl From<HandoffError> for Failure {
                 NixlError::NoLibrary { .. } | NixlError::TooOld { .. } | NixlError::NoPlugin { .. },
             ) => exit::UNABLE,
             HandoffError::Usage(_) | HandoffError::Lease(_) => exit::USAGE,
+            HandoffError::Rank { code, .. } => code,
             _ => exit::FAILED,
         };
         Self { message: error.to_string(), code }

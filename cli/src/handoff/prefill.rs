@@ -1,5 +1,7 @@
 //! `pagelift prefill`: P fills its pools, exports them, and ends when all exports are free.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -7,6 +9,7 @@ use pagelift::backends::{Backend, Engine as Opened};
 use pagelift::geometry::Memory;
 use pagelift::quantity::Tokens;
 use pagelift_transport::control::{Listen, Listener, nonce};
+use pagelift_transport::error::LeaseError;
 use pagelift_transport::lease::{Moment, RankEnd};
 use pagelift_transport::nixl::AgentOptions;
 use pagelift_transport::plan::BlockTables;
@@ -32,6 +35,15 @@ use crate::{Failure, args, say};
 
 /// `pagelift prefill`.
 pub fn command(args: &args::Prefill) -> Result<(), Failure> {
+    say::keep_results_apart()?;
+    ranks::check(&args.hand, &[args.listen])?;
+    let terms = args.terms();
+    if !terms.are_sound() {
+        return Err(HandoffError::from(LeaseError::Terms { terms }).into());
+    }
+    if let Some(ready) = &args.ready {
+        not_ready(ready)?;
+    }
     if args.hand.tp > 1 && args.hand.rank.is_none() {
         return ranks::prefill(args);
     }
@@ -76,8 +88,12 @@ impl Job<'_> {
     fn run<B: Backend>(&self, backend: &B) -> Result<PrefillReport, HandoffError> {
         let (args, started) = (self.args, Instant::now());
         let progress = Progress::new(args.json);
-        let address = ranks::address(args.listen, self.rank.rank);
+        let address = ranks::address(args.listen, self.rank.rank)?;
         let secret = secret(args.hand.secret_file.as_deref(), &[address.ip()])?;
+        // Before the prompt is computed, which may take a while: D waits until this side says what it has.
+        let listener = Listener::bind(address, &secret);
+        let listener = listener.map_err(|why| HandoffError::Listen { address, why })?;
+        let address = listener.address()?;
         let (mut world, (keys, digest_keys)) =
             World::with(self.manifest, backend, progress, |builder, keys, _| {
                 let digests =
@@ -100,17 +116,25 @@ impl Job<'_> {
         let options = AgentOptions { name: &name, plugin: &args.hand.plugin };
         let regions = offer.regions.memory.len();
         let mut report = agent::with(&mut world, &offer, options, |world, agent, library| {
-            let listener = Listener::bind(address, &secret)?;
-            let address = listener.address()?;
             let options = ProducerOptions { terms: args.terms(), ..ProducerOptions::new(random()?) };
             let producer = Producer::new(agent, listener, offer.clone(), options)?;
             let (keys, spoils) = (digest_keys.as_slice(), args.inject.is_some());
-            let engine = Engine { job: self, world, keys, backend, exports: Vec::new(), asked: 0, spoils };
+            let engine = Engine {
+                job: self,
+                world,
+                keys,
+                backend,
+                exports: Vec::new(),
+                asked: 0,
+                spoils,
+                wanted: BTreeSet::new(),
+                computed: BTreeMap::new(),
+            };
             if let Some(ready) = &args.ready {
                 say_ready(ready, address)?;
             }
             if !args.json {
-                eprintln!("listening on {address}");
+                say::note(format_args!("listening on {address}"));
             }
             let exports = serve(producer, engine, args, progress)?;
             Ok(PrefillReport::new(self.manifest, self.rank, address, exports, library))
@@ -155,23 +179,40 @@ fn serve<B: Backend>(
     progress: Progress,
 ) -> Result<Vec<ExportReport>, HandoffError> {
     let (start, patience) = (Instant::now(), Duration::from_secs(args.hand.timeout));
+    // When an import was last begun, gone on with, or ended; strangers do not count.
+    let (mut went_on, mut before) = (start, (0, 0, 0));
+    let mut closed = 0;
     let bar = progress.steps("export", args.requests.into());
     let mut said = 0;
     while !producer.is_finished() {
         for event in producer.poll(Moment::now(start), &mut engine)? {
-            if let ProducerEvent::Closed { why: Some(why), .. } = event {
-                eprintln!("pagelift: a connection was closed: {why}");
+            match event {
+                ProducerEvent::Closed { why: Some(why), .. } if closed < MOST_CLOSED => {
+                    closed += 1;
+                    say::note(format_args!("pagelift: a connection was closed: {why}"));
+                }
+                ProducerEvent::Unreached { why } => {
+                    say::note(format_args!("pagelift: no connection can be taken now: {why}"));
+                }
+                _ => {}
             }
+        }
+        engine.compute();
+        let counters = producer.counters().0;
+        let now = (counters.granted, counters.freed, counters.heartbeats);
+        if now != before {
+            (went_on, before) = (Instant::now(), now);
         }
         let freed = u32::try_from(engine.exports.len()).unwrap_or(u32::MAX);
         bar.advance(freed.saturating_sub(said).into());
         said = freed;
         if freed >= args.requests {
             producer.stop();
-        } else if start.elapsed() >= patience {
+        } else if went_on.elapsed() >= patience {
             let (held, requests) = (producer.held(), args.requests);
             return Err(HandoffError::Late(format!(
-                "after {} s, {freed} of {requests} exports are free and {held} are held; --timeout says how long to wait",
+                "nobody has imported anything for {} s: {freed} of {requests} exports are free and {held} are held; --timeout says \
+                 how long to wait",
                 args.hand.timeout
             )));
         }
@@ -179,6 +220,9 @@ fn serve<B: Backend>(
     }
     Ok(engine.exports)
 }
+
+/// The most connections of which is said why they were closed: strangers may come as often as they like.
+const MOST_CLOSED: u32 = 100;
 
 /// How often both ends look.
 pub const POLL: Duration = Duration::from_micros(200);
@@ -193,11 +237,25 @@ struct Engine<'e, 'm, 'a, B> {
     asked: u32,
     /// Whether a byte changes after its digest was taken.
     spoils: bool,
+    /// Imports of so many tokens are waited for, ...
+    wanted: BTreeSet<u64>,
+    /// ... and the blocks of these are known, with their digests.
+    computed: BTreeMap<u64, Result<Exported, String>>,
 }
 
+/// The blocks of an import, with their digests.
+type Exported = (BlockTables, Vec<u64>);
+
 impl<B: Backend> Engine<'_, '_, '_, B> {
-    /// The blocks of an import, with their digests.
-    fn tables(&mut self, imported: u64) -> Result<(BlockTables, Vec<u64>), HandoffError> {
+    /// Works out what is waited for. D says meanwhile that it waits, and is heard after this: so its lease counts from then.
+    fn compute(&mut self) {
+        for imported in std::mem::take(&mut self.wanted) {
+            let exported = self.tables(imported).map_err(|error| error.to_string());
+            self.computed.insert(imported, exported);
+        }
+    }
+
+    fn tables(&mut self, imported: u64) -> Result<Exported, HandoffError> {
         let state = state_position(Tokens::new(imported), Tokens::new(self.job.block_tokens));
         let mut tables = Vec::new();
         for exchanged in self.job.exchanged {
@@ -229,7 +287,8 @@ impl<B: Backend> Engine<'_, '_, '_, B> {
 impl<B> Engine<'_, '_, '_, B> {
     /// Changes a byte of what is exported, where that was asked for. Nobody reads it yet.
     fn spoil(&mut self) -> Result<(), pagelift::Error> {
-        let Some(Exchanged { group, side, .. }) = self.job.exchanged.first().filter(|_| self.spoils) else {
+        let spoils = std::mem::take(&mut self.spoils);
+        let Some(Exchanged { group, side, .. }) = self.job.exchanged.first().filter(|_| spoils) else {
             return Ok(());
         };
         let Some(block) = side.blocks.first() else { return Ok(()) };
@@ -252,15 +311,19 @@ impl<B: Backend> Exporter for Engine<'_, '_, '_, B> {
         if self.asked >= self.job.args.requests {
             return Answer::Refuse { reason: "all requests of this run have been exported".into() };
         }
-        match self.tables(found) {
-            Ok((tables, blocks)) => {
+        match self.computed.get(&found).cloned() {
+            None => {
+                self.wanted.insert(found);
+                Answer::NotYet
+            }
+            Some(Ok((tables, blocks))) => {
                 self.asked += 1;
                 match self.spoil() {
                     Ok(()) => Answer::Export { tables, blocks },
                     Err(error) => Answer::Refuse { reason: error.to_string() },
                 }
             }
-            Err(error) => Answer::Refuse { reason: error.to_string() },
+            Some(Err(reason)) => Answer::Refuse { reason },
         }
     }
 
@@ -273,6 +336,25 @@ impl<B: Backend> Exporter for Engine<'_, '_, '_, B> {
             end: ended(end),
             read: end == RankEnd::Heard(pagelift_transport::notice::ReadOutcome::Read),
         });
+    }
+}
+
+/// Takes away what an earlier run has said: whoever waits for the file would believe it.
+pub fn not_ready(path: &Path) -> Result<(), HandoffError> {
+    let unusable = |why: String| HandoffError::Usage(format!("--ready {}: {why}", path.display()));
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(unusable(format!("there is no folder {}", folder.display())));
+    }
+    let removed = match std::fs::symlink_metadata(path) {
+        // Nobody means a device or a folder to be replaced.
+        Ok(there) if !there.is_file() => return Err(unusable("it is there, and is no file".into())),
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(unusable(error.to_string())),
+        _ => Ok(()),
     }
 }
 

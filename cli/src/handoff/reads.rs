@@ -98,7 +98,10 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
     }
 
     /// Waits until the import is over. Returns how it ended, and what P has exported.
-    fn wait(&mut self, import: &mut Import<'_, '_>) -> (ConsumerEvent<RequestId>, BlockTables) {
+    fn wait(
+        &mut self,
+        import: &mut Import<'_, '_>,
+    ) -> Result<(ConsumerEvent<RequestId>, BlockTables), HandoffError> {
         let (bar, asked) =
             (import.progress.bytes("read", import.world.manifest.handed_over()), Instant::now());
         let (mut theirs, mut begun) = (BlockTables::new(), asked);
@@ -115,8 +118,10 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
                         bar.advance(self.came.bytes);
                         self.came.seconds = asked.elapsed().as_secs_f64();
                         self.came.read_seconds = begun.elapsed().as_secs_f64();
-                        return (ended, theirs);
+                        return Ok((ended, theirs));
                     }
+                    // The transport ends with this process, and their blocks with it.
+                    ConsumerEvent::Stuck { .. } => return Err(HandoffError::Stuck { waited: PATIENCE }),
                     _ => {}
                 }
             }
@@ -202,7 +207,7 @@ impl<'m, X: Carrier, W: Wire, B: Backend> Transfer<'m> for Reads<'_, X, W, B> {
     }
 
     fn land(&mut self, mut import: Import<'_, 'm>) -> Result<Landed, RestoreError> {
-        let (ended, theirs) = self.wait(&mut import);
+        let (ended, theirs) = self.wait(&mut import)?;
         let event = ended.of_lifecycle(Rank::new(0));
         if let ConsumerEvent::Ended { end: End::Failed { why, valid }, .. } = &ended {
             let valid: Vec<String> =
@@ -218,7 +223,7 @@ impl<'m, X: Carrier, W: Wire, B: Backend> Transfer<'m> for Reads<'_, X, W, B> {
     fn notify(&mut self, mut import: Import<'_, 'm>) -> Result<(), RestoreError> {
         self.wanted = BlockTables::new();
         self.ask(&import)?;
-        match self.wait(&mut import).0 {
+        match self.wait(&mut import)?.0 {
             ConsumerEvent::Ended { end: End::Failed { why, .. }, .. } => {
                 Err(RestoreError::NotImported { why: why.to_string() })
             }
@@ -226,6 +231,9 @@ impl<'m, X: Carrier, W: Wire, B: Backend> Transfer<'m> for Reads<'_, X, W, B> {
         }
     }
 }
+
+/// How long reads may go on after they were told to stop.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long P may take to hear that this side is done.
 const GOODBYE: Duration = Duration::from_secs(5);

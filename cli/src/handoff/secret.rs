@@ -3,12 +3,14 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use pagelift_transport::control::{Secret, nonce};
+use rustix::process::geteuid;
 
 use super::error::HandoffError;
+use crate::say;
 
 /// Names the file, where no option does.
 const VARIABLE: &str = "PAGELIFT_SECRET_FILE";
@@ -30,6 +32,12 @@ pub fn secret(named: Option<&Path>, addresses: &[IpAddr]) -> Result<Secret, Hand
             )));
         }
     };
+    if readable_by_all(&path) {
+        let path = path.display();
+        say::note(format_args!(
+            "pagelift: every user of this machine can read {path}; `chmod o-rwx` keeps them out"
+        ));
+    }
     let shown = path.display();
     let unreadable = |error| HandoffError::Usage(format!("{shown}: the secret cannot be read: {error}"));
     let mut bytes = Vec::new();
@@ -51,7 +59,21 @@ fn own() -> Result<PathBuf, HandoffError> {
     make(&folder, &path).map_err(|error| {
         HandoffError::Usage(format!("{}: the secret cannot be made: {error}", path.display()))
     })?;
-    Ok(path)
+    match fs::metadata(&path) {
+        // Somebody else may have made it, where the folder is not this user's alone.
+        Ok(there) if there.uid() != geteuid().as_raw() || there.mode() & 0o077 != 0 => {
+            Err(HandoffError::Usage(format!(
+                "{}: it is not this user's alone, and so no secret; remove it, or name a file by --secret-file",
+                path.display()
+            )))
+        }
+        _ => Ok(path),
+    }
+}
+
+/// Whether it is a file that users can read who are neither its owner nor of its group.
+fn readable_by_all(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|there| there.is_file() && there.mode() & 0o004 != 0)
 }
 
 /// Makes the file whole, or not at all: both sides may come at one time.

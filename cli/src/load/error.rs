@@ -7,6 +7,7 @@ use pagelift_transport::error::{
 use pagelift_transport::nixl::NixlError;
 use thiserror::Error;
 
+use crate::restore::RestoreError;
 use crate::{Failure, exit};
 
 /// Why a load ended early.
@@ -36,9 +37,9 @@ pub enum LoadError {
     /// No family has this name.
     #[error("there is no family `{0}`")]
     Family(String),
-    /// The other process.
-    #[error("the producer {0}")]
-    Child(String),
+    /// The other process, with the code that it has ended with, if it has.
+    #[error("the producer {why}")]
+    Child { why: String, code: Option<u8> },
     /// A range that no pool has.
     #[error("no pool has the {bytes} bytes at {address:#x}")]
     Nowhere { address: u64, bytes: u64 },
@@ -70,6 +71,8 @@ impl LoadError {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         let code = match error {
+            LoadError::Pagelift(error) => return RestoreError::from(error).into(),
+            LoadError::Child { code: Some(code), .. } => code,
             LoadError::Nixl(
                 NixlError::NoLibrary { .. } | NixlError::TooOld { .. } | NixlError::NoPlugin { .. },
             ) => exit::UNABLE,

@@ -24,6 +24,8 @@ mod timed;
 mod watch;
 
 use pagelift::backends::{Backend, Cpu, Cuda};
+use pagelift_transport::nixl::Library;
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::args::{self, Place};
 use crate::progress::Progress;
@@ -35,7 +37,12 @@ use side::Spec;
 
 /// `pagelift load`.
 pub fn command(args: &args::Load) -> Result<(), Failure> {
+    say::keep_results_apart()?;
+    // Without it, the other process need not be started.
+    Library::open().map_err(LoadError::from)?;
     if let Some(spec) = &args.serve {
+        // It ends with D, and where this cannot be had, with its standard input and all leases.
+        let _: rustix::io::Result<()> = set_parent_process_death_signal(Some(Signal::TERM));
         let spec: Spec = serde_json::from_str(spec)
             .map_err(|error| Failure { message: error.to_string(), code: exit::USAGE })?;
         return Ok(match spec.place.gpu() {
@@ -44,6 +51,10 @@ pub fn command(args: &args::Load) -> Result<(), Failure> {
         }?);
     }
     let mut report = Report::new(args);
+    // Where nothing can be written, nothing needs to be measured.
+    if let Some(stem) = &args.out {
+        report.write(stem)?;
+    }
     let done = match args.into.gpu() {
         None => run(&Cpu::new().map_err(LoadError::from)?, args, &mut report),
         Some(gpu) => run(&Cuda::open(gpu).map_err(LoadError::from)?, args, &mut report),

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use pagelift_transport::consumer::{Consumer, ConsumerEvent, ConsumerOptions, End, Wanted};
@@ -38,10 +38,14 @@ impl Producing {
         command.args(["load", "--serve", &serde_json::to_string(spec).unwrap_or_default()]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(&starts)?;
         let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-        let silent = || LoadError::Child("has no standard streams".into());
+        let silent = || LoadError::Child { why: "has no standard streams".into(), code: None };
         let (mut stdin, mut stdout) = (stdin.ok_or_else(silent)?, BufReader::new(stdout.ok_or_else(silent)?));
         writeln!(stdin, "{secret}").and_then(|()| stdin.flush()).map_err(&starts)?;
-        let hello = line(&mut stdout)?;
+        let hello = line(&mut stdout).map_err(|error| match error {
+            // It has said why.
+            LoadError::Child { why, .. } => LoadError::Child { why, code: code_of(&mut child) },
+            error => error,
+        })?;
         Ok(Self { child, stdin: Some(stdin), stdout, secret, hello })
     }
 
@@ -60,7 +64,8 @@ impl Producing {
         let exported = line(&mut self.stdout)?;
         let status = self.child.wait().map_err(LoadError::system("the producer cannot be waited for"))?;
         if !status.success() {
-            return Err(LoadError::Child(format!("has ended with {status}")));
+            let code = status.code().and_then(|code| u8::try_from(code).ok());
+            return Err(LoadError::Child { why: format!("has ended with {status}"), code });
         }
         Ok(exported)
     }
@@ -68,16 +73,23 @@ impl Producing {
 
 impl Drop for Producing {
     fn drop(&mut self) {
-        // It ends by itself with its standard input; it is not waited for where something has gone wrong.
-        drop(self.stdin.take());
-        let _ = self.child.try_wait();
+        // Where all went well it has ended; otherwise nobody asks for what it holds any more.
+        let _: std::io::Result<()> = self.child.kill();
+        let _: std::io::Result<ExitStatus> = self.child.wait();
     }
+}
+
+/// The code of a process that has closed its standard output, and ends.
+fn code_of(child: &mut Child) -> Option<u8> {
+    let code = child.wait().ok()?.code()?;
+    u8::try_from(code).ok()
 }
 
 fn line<T: DeserializeOwned>(from: &mut impl BufRead) -> Result<T, LoadError> {
     let mut text = String::new();
     from.read_line(&mut text).map_err(LoadError::system("the producer cannot be heard"))?;
-    serde_json::from_str(&text).map_err(|_| LoadError::Child("has ended before its time".into()))
+    let ended = |_| LoadError::Child { why: "has ended before its time".into(), code: None };
+    serde_json::from_str(&text).map_err(ended)
 }
 
 /// D, connected to P.
@@ -124,10 +136,13 @@ impl<'a, 'b> Pair<'a, 'b> {
     pub fn poll(&mut self) -> Result<Vec<ConsumerEvent<u64>>, LoadError> {
         let events = self.consumer.poll(Moment::now(self.clock), self.side);
         match events.iter().find_map(|event| match event {
-            ConsumerEvent::Lost { why } => Some(why.clone()),
+            ConsumerEvent::Lost { why } => Some(why.clone().into()),
+            ConsumerEvent::Stuck { .. } => {
+                Some(LoadError::Late("reads that were told to stop have not ended"))
+            }
             _ => None,
         }) {
-            Some(why) => Err(why.into()),
+            Some(why) => Err(why),
             None => Ok(events),
         }
     }

@@ -1,6 +1,6 @@
 //! P: a process of its own, which exports whatever it is asked for until its standard input ends.
 
-use std::io::{BufRead, Read, Write};
+use std::io::{BufRead, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,7 +148,6 @@ pub fn serve<B: Backend>(backend: &B, spec: &Spec) -> Result<(), LoadError> {
 
 /// Says a line of JSON to D.
 fn say(line: &impl Serialize) -> Result<(), LoadError> {
-    let mut out = std::io::stdout().lock();
     let text = serde_json::to_string(line).unwrap_or_default();
-    writeln!(out, "{text}").and_then(|()| out.flush()).map_err(LoadError::system("D does not listen"))
+    crate::say::line(&text).map_err(LoadError::system("D does not listen"))
 }

@@ -60,7 +60,7 @@ impl Producer {
 }
 
 /// Both sides make a secret in a folder of the test.
-fn secret<'c>(command: &'c mut std::process::Command, folder: &Path) -> &'c mut std::process::Command {
+pub fn secret<'c>(command: &'c mut std::process::Command, folder: &Path) -> &'c mut std::process::Command {
     command.env("XDG_RUNTIME_DIR", folder).env_remove("PAGELIFT_SECRET_FILE")
 }
 

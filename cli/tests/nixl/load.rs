@@ -43,6 +43,21 @@ fn a_cache_that_nobody_knows_is_refused_by_name() {
 }
 
 #[test]
+fn what_this_machine_lacks_is_said_by_the_code_whichever_process_finds_it() {
+    for place in ["--from", "--into"] {
+        let mut command = command(&["load", "--seconds", "0", place, "device:99"]);
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_kept_is_not_measured() {
+    let output = command(&["load", "--out", "/proc/nowhere/load"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn tails_are_lifted_from_where_imports_have_landed() {
     let words = "load --json --into lift --only rows-16,mla-128 --mebibytes 1 --pairs 1 --rounds 1 --imports 2 --seconds 0";
     let found = json(&words.split(' ').collect::<Vec<_>>());

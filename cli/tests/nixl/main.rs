@@ -5,5 +5,6 @@
 mod doctor;
 mod handoff;
 mod load;
+mod mistakes;
 #[path = "../support/mod.rs"]
 mod support;

@@ -54,7 +54,7 @@ impl Library {
 }
 
 fn open() -> Result<Library, NixlError> {
-    let named = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
     let file = named.clone().unwrap_or_else(|| NAME.into());
     load(&file)?;
     // What the bindings open is the file of that name that is loaded already.
@@ -82,6 +82,10 @@ fn load(file: &Path) -> Result<(), NixlError> {
     // SAFETY: the symbol is looked up and neither read nor called; any type will do.
     let has = |name: &str| unsafe { library.get::<*const ()>(name.as_bytes()) }.is_ok();
     let lacking: Vec<&'static str> = CALLS.into_iter().filter(|name| !has(name)).collect();
+    if lacking.len() == CALLS.len() {
+        let reason = format!("{} has none of its calls, and is another library", file.display());
+        return Err(NixlError::NoLibrary { reason });
+    }
     if !lacking.is_empty() {
         return Err(NixlError::TooOld { lacking });
     }
