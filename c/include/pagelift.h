@@ -13,6 +13,13 @@
  * on) are numbers too, live as long as their geometry, and are not freed; one of another geometry is PAGELIFT_GEOMETRY.
  * 'Those of handles' and 'those of keys' below are these.
  *
+ * Errors. Any call may answer of what it is handed: PAGELIFT_NULL_POINTER, PAGELIFT_MISALIGNED; PAGELIFT_WRONG_SIZE of a
+ * struct; PAGELIFT_BAD_TEXT of text; PAGELIFT_BAD_VALUE of a number that is none of its enum's, of a reserved field that
+ * is not 0, and of a count that no array has; those of handles and of keys; and PAGELIFT_BUSY. One that makes something
+ * may answer PAGELIFT_TOO_MANY_HANDLES, one that calls a GPU's driver PAGELIFT_DRIVER and PAGELIFT_CONTEXT_LOST. What else
+ * a call answers is named there, at 'Errors'. Memory of any size that cannot be had is PAGELIFT_OUT_OF_MEMORY; where not
+ * even some bytes can be had for bookkeeping, the process ends.
+ *
  * Threads. Any call may be made on any thread. Two calls that change one object do not wait for each other: the second
  * answers PAGELIFT_BUSY and has done nothing. Calls that only look (state, is_done, report, counters, info, jobs,
  * bytes) go beside each other. A launcher uses its registry: stage looks at it, launch and record change it, so that
@@ -1685,8 +1692,7 @@ pagelift_status pagelift_registry_new(pagelift_registry *registry);
 // 4. device memory is of the backend's GPU, in its primary context.
 //
 // Errors: PAGELIFT_NULL_POINTER, PAGELIFT_BAD_VALUE for no bytes; PAGELIFT_REGISTRY where it shares bytes with a region
-// that is here, or is registered with CUDA in part; what the driver says. In a capture: another stream's is not
-// disturbed.
+// that is here, or is registered with CUDA in part. In a capture: another stream's is not disturbed.
 pagelift_status pagelift_registry_adopt(pagelift_registry registry,
                                         pagelift_backend backend,
                                         uint32_t memory,
@@ -1714,7 +1720,8 @@ pagelift_status pagelift_registry_allocate(pagelift_registry registry,
 // 2. as 2 and 3 of `pagelift_registry_adopt`.
 //
 // Errors: PAGELIFT_REGISTRY where chunks of that size would cut blocks or pages of memory, or a chunk is registered in part;
-// PAGELIFT_CAPACITY where `regions` has no room for all; what the driver says. Then nothing stays registered.
+// PAGELIFT_CAPACITY where `regions` has no room for all; PAGELIFT_BACKEND where threads cannot be started. Then nothing stays
+// registered.
 pagelift_status pagelift_registry_adopt_pool(pagelift_registry registry,
                                              pagelift_backend backend,
                                              const pagelift_host_pool_spec *spec,
@@ -1741,7 +1748,8 @@ pagelift_status pagelift_registry_release(pagelift_registry registry,
                                           pagelift_region_id region);
 
 // Copies `bytes` bytes from offset `at` of a region on to `into`, in whatever memory the region is, once no launch that
-// this registry knows of touches it: this waits. Replays of graphs of the caller's it does not know of.
+// this registry knows of touches it: this waits. Replays of graphs of the caller's it does not know of. Where a driver fails, a
+// part of it may have been copied.
 //
 // Errors: PAGELIFT_REGISTRY where it was released, or has no such bytes; PAGELIFT_CAPTURE where a stream with launches
 // is being captured; PAGELIFT_BUSY.
@@ -2055,8 +2063,8 @@ pagelift_status pagelift_page_map_pending(pagelift_plan plan,
 // Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the
 // backend's own until `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
 //
-// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_BAD_VALUE,
-// PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
+// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_CAPACITY past the most
+// room that is allowed; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
 pagelift_status pagelift_runner_bind(pagelift_backend backend,
                                      pagelift_registry registry,
                                      pagelift_geometry geometry,
@@ -2068,7 +2076,7 @@ pagelift_status pagelift_runner_bind(pagelift_backend backend,
 // Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device:
 // `pagelift_mirror_plan_bind` of the runner's own plan.
 //
-// Errors: as that.
+// Errors: as `pagelift_mirror_plan_bind`.
 pagelift_status pagelift_runner_bind_rows(pagelift_runner runner,
                                           pagelift_group_key group,
                                           const pagelift_row_binding *binding);
@@ -2076,8 +2084,8 @@ pagelift_status pagelift_runner_bind_rows(pagelift_runner runner,
 // Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that
 // came before a step begins are carried out before its forward.
 //
-// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped: the rank is
-// lost then. Those of handles.
+// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, PAGELIFT_CAPACITY where
+// its plan has no room for that: the rank is lost then. Those of handles.
 pagelift_status pagelift_runner_hear(pagelift_runner runner,
                                      const char *order);
 

@@ -150,8 +150,7 @@ pub extern "C" fn pagelift_registry_new(registry: Out<Registry>) -> Status {
 /// 4. device memory is of the backend's GPU, in its primary context.
 ///
 /// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_BAD_VALUE for no bytes; PAGELIFT_REGISTRY where it shares bytes with a region
-/// that is here, or is registered with CUDA in part; what the driver says. In a capture: another stream's is not
-/// disturbed.
+/// that is here, or is registered with CUDA in part. In a capture: another stream's is not disturbed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_registry_adopt(
     registry: Registry,
@@ -239,7 +238,8 @@ pub struct HostPoolSpec {
 /// 2. as 2 and 3 of `pagelift_registry_adopt`.
 ///
 /// Errors: PAGELIFT_REGISTRY where chunks of that size would cut blocks or pages of memory, or a chunk is registered in part;
-/// PAGELIFT_CAPACITY where `regions` has no room for all; what the driver says. Then nothing stays registered.
+/// PAGELIFT_CAPACITY where `regions` has no room for all; PAGELIFT_BACKEND where threads cannot be started. Then nothing stays
+/// registered.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_registry_adopt_pool(
     registry: Registry,
@@ -332,7 +332,8 @@ pub extern "C" fn pagelift_registry_release(registry: Registry, region: RegionId
 const PIECE: usize = 4 << 20;
 
 /// Copies `bytes` bytes from offset `at` of a region on to `into`, in whatever memory the region is, once no launch that
-/// this registry knows of touches it: this waits. Replays of graphs of the caller's it does not know of.
+/// this registry knows of touches it: this waits. Replays of graphs of the caller's it does not know of. Where a driver fails, a
+/// part of it may have been copied.
 ///
 /// Errors: PAGELIFT_REGISTRY where it was released, or has no such bytes; PAGELIFT_CAPTURE where a stream with launches
 /// is being captured; PAGELIFT_BUSY.

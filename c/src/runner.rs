@@ -124,8 +124,8 @@ pub struct RunnerOptions {
 /// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the
 /// backend's own until `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
 ///
-/// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_BAD_VALUE,
-/// PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
+/// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_CAPACITY past the most
+/// room that is allowed; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_bind(
     backend: Backend,
@@ -179,7 +179,7 @@ pub extern "C" fn pagelift_runner_bind(
 /// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device:
 /// `pagelift_mirror_plan_bind` of the runner's own plan.
 ///
-/// Errors: as that.
+/// Errors: as `pagelift_mirror_plan_bind`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_bind_rows(
     runner: Runner,
@@ -198,8 +198,8 @@ pub extern "C" fn pagelift_runner_bind_rows(
 /// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that
 /// came before a step begins are carried out before its forward.
 ///
-/// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped: the rank is
-/// lost then. Those of handles.
+/// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, PAGELIFT_CAPACITY where
+/// its plan has no room for that: the rank is lost then. Those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_hear(runner: Runner, order: Text) -> Status {
     answer(|| {

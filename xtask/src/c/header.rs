@@ -32,12 +32,15 @@ pub fn check(workspace: &Workspace) -> Result<()> {
     bail!("c/include/pagelift.h differs from the sources in line {line}; run cargo xtask c --header")
 }
 
+/// The function that a line of a header begins, without `pagelift_`.
+pub fn function(line: &str) -> Option<&str> {
+    let (before, _) = line.split_once('(').filter(|_| !line.starts_with([' ', '/', '#']))?;
+    before.rsplit([' ', '*']).next()?.strip_prefix("pagelift_")
+}
+
 /// The functions of a header.
 pub fn functions(header: &str) -> impl Iterator<Item = &str> {
-    header.lines().filter(|line| !line.starts_with([' ', '/', '#'])).filter_map(|line| {
-        let (before, _) = line.split_once('(')?;
-        before.rsplit([' ', '*']).next().filter(|name| name.starts_with("pagelift_"))
-    })
+    header.lines().filter_map(function)
 }
 
 fn made(workspace: &Workspace) -> Result<String> {

@@ -36,10 +36,24 @@ pub fn compiler(installed: &Installed) -> Command {
     compiler
 }
 
+/// A compiler of C that links to the shared library, as `pkg-config` says where there is one.
+pub fn dynamically(installed: &Installed) -> Command {
+    if !process::succeeds(Command::new("pkg-config").arg("--version")) {
+        let mut compiler = compiler(installed);
+        compiler.arg("-L").arg(installed.lib()).args(["-Wl,--no-as-needed", "-lpagelift", "-ldl"]);
+        return compiler;
+    }
+    // What it says is for a shell: names of folders may have spaces.
+    let line = r#"eval "exec cc -std=c11 \"\$@\" $(pkg-config --cflags --libs pagelift) -ldl""#;
+    let mut compiler = Command::new("sh");
+    compiler.args(["-c", line, "cc"]).env("PKG_CONFIG_PATH", installed.lib().join("pkgconfig"));
+    compiler
+}
+
 /// What links a program to the static library; `pagelift.pc.in` says the same.
 pub fn statically(installed: &Installed) -> Vec<OsString> {
     let archive = installed.lib().join("libpagelift.a").into_os_string();
-    let needed = ["-lgcc_s", "-lpthread", "-ldl", "-lm"].map(OsString::from);
+    let needed = ["-lpthread", "-ldl", "-lm"].map(OsString::from);
     [archive].into_iter().chain(needed).collect()
 }
 

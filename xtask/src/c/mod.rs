@@ -1,5 +1,6 @@
 //! The C library as its users get it.
 
+mod documented;
 mod header;
 mod library;
 
@@ -8,8 +9,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 
+pub use documented::table;
 pub use header::{check, functions};
-pub use library::{Installed, built, compiler, install, statically};
+pub use library::{Installed, built, compiler, dynamically, install, statically};
 
 use crate::workspace::Workspace;
 
