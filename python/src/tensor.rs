@@ -190,7 +190,7 @@ fn of_interface(object: &Bound<'_, PyAny>, name: &str, device: Device) -> PyResu
 /// The exception of a tensor whose rows do not follow one another.
 pub fn not_contiguous(shape: impl fmt::Display) -> PyErr {
     let text = format!(
-        "a tensor of shape {shape} is not contiguous; pass `tensor.contiguous()`, or the tensor that it views"
+        "a tensor of shape {shape} is not contiguous; pass the tensor that it views: a contiguous copy is other memory"
     );
     bad_tensor("NotContiguous", text)
 }
