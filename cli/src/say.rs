@@ -96,7 +96,11 @@ pub fn count(count: u64, word: &str) -> String {
 
 /// A time, as a person reads it.
 pub fn seconds(seconds: f64) -> String {
-    if seconds < 1.0 { format!("{:.1} ms", seconds * 1000.0) } else { format!("{seconds:.1} s") }
+    match seconds {
+        ..0.001 => format!("{:.1} µs", seconds * 1e6),
+        ..1.0 => format!("{:.1} ms", seconds * 1e3),
+        _ => format!("{seconds:.1} s"),
+    }
 }
 
 /// Bytes, as a person reads them.
@@ -120,6 +124,9 @@ mod tests {
             ["1 launch", "2 launches", "0 holes", "32,019 tokens"]
         );
         assert_eq!([count(1, "entry"), count(3, "entry")], ["1 entry", "3 entries"]);
-        assert_eq!([seconds(0.000_46), seconds(0.99), seconds(1.25)], ["0.5 ms", "990.0 ms", "1.2 s"]);
+        assert_eq!(
+            [0.000_003_4, 0.000_46, 0.001, 0.99, 1.25].map(seconds),
+            ["3.4 µs", "460.0 µs", "1.0 ms", "990.0 ms", "1.2 s"]
+        );
     }
 }

@@ -207,6 +207,18 @@ fn rows_are_to_scale_and_parts_stay_in_their_block() {
 }
 
 #[test]
+fn a_person_is_told_where_the_picture_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let svg = folder.path().join("p.svg");
+    let plan = |more: &[&str]| {
+        let output = pagelift(&[&["plan", &small("aligned.json")][..], more].concat());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(!plan(&[]).contains("picture"));
+    assert!(plan(&["--svg", svg.to_str().unwrap()]).contains("picture"));
+}
+
+#[test]
 fn names_are_escaped() {
     let (_folder, path) = changed("aligned.json", |manifest| {
         manifest["model"] = "a < b & \"c\" ]]> \u{fffe}".into();

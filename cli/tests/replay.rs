@@ -48,6 +48,7 @@ fn what_is_no_log_is_refused() {
     for (text, said) in [
         ("", "the file is empty"),
         ("{}", "expected the header"),
+        ("{\n", "line 1: column 1: EOF while parsing an object; expected the header"),
         (&log.replacen(r#"_log":1"#, r#"_log":2"#, 1), "version 2"),
         (r#"{"pagelift_lifecycle_log":2,"whatever":1}"#, "the log has version 2; expected version 1"),
         (&log.replacen(r#""ranks":2"#, r#""ranks":0"#, 1), "the number of ranks is 0"),

@@ -31,7 +31,7 @@ pub struct Hand {
     /// machine, a file of this user's is made and used unless another is named.
     #[arg(long, value_name = "FILE")]
     pub secret_file: Option<PathBuf>,
-    /// Tensor-parallel ranks: a process is started for each, and each of D reads from its like of P.
+    /// Tensor-parallel ranks: a process is started for each, and each rank of D reads from the same rank of P.
     #[arg(long, default_value_t = 1, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_RANKS))]
     pub tp: u32,
     /// Be this rank of --tp, and no other: it is for whoever starts the ranks itself.
@@ -83,7 +83,7 @@ pub struct Prefill {
     /// Imports to serve; then it ends.
     #[arg(long, default_value_t = 1, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>(1..=MOST_REQUESTS))]
     pub requests: u32,
-    /// What the arrangement of the pools follows from, where that is not to be the seed.
+    /// Seed of how the pools are arranged, where it is not to be that of --seed.
     #[arg(long, value_name = "SEED", allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_SEED))]
     pub arrangement: Option<u64>,
     /// Milliseconds for which blocks are held after D was last heard of.
@@ -92,7 +92,7 @@ pub struct Prefill {
     /// Milliseconds between D's heartbeats.
     #[arg(long, default_value_t = 5_000, value_name = "MS", allow_negative_numbers = true, value_parser = whole::<u64>(1..=MOST_MILLISECONDS))]
     pub heartbeat: u64,
-    /// Milliseconds by which D stops believing in a lease before it ends.
+    /// Milliseconds before a lease ends at which D gives it up, for clocks drift.
     #[arg(long, default_value_t = 1_000, value_name = "MS", allow_negative_numbers = true, value_parser = whole::<u64>(0..=MOST_MILLISECONDS))]
     pub margin: u64,
     /// Play a fault.

@@ -50,10 +50,10 @@ pub enum Command {
     /// Find the smallest multiprocessor budget that is nearly as fast as the best, for each direction, and keep it for this
     /// GPU and link.
     Calibrate(Calibrate),
-    /// Be a prefill engine: fill pools with the manifest's import, export it over NIXL, and end when it was read.
+    /// Be a prefill engine, P: fill pools with the manifest's import, export it over NIXL, and end when it was read.
     Prefill(Prefill),
-    /// Be a decode engine: read an import from `pagelift prefill`, lift its last block, generate tokens, and verify every byte of
-    /// every pool.
+    /// Be a decode engine, D: read an import from `pagelift prefill`, lift its last block, generate tokens, and verify every byte
+    /// of every pool.
     Decode(Decode),
     /// Hand caches from a process to another over NIXL: how fast that is beside one large read, what of it is pagelift's own
     /// cost, and whether many at a time last.

@@ -36,7 +36,7 @@ pub fn command(args: &args::Plan) -> Result<(), Failure> {
             code: exit::USAGE,
         })?;
     }
-    if args.json { say::json(&explanation) } else { table::print(&explanation) }
+    if args.json { say::json(&explanation) } else { table::print(&explanation, args.svg.as_deref()) }
 }
 
 /// Plans the lift of a manifest's import.

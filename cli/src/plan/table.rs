@@ -1,12 +1,14 @@
 //! A plan for a person.
 
+use std::path::Path;
+
 use super::explain::Explanation;
 use super::words;
-use crate::Failure;
 use crate::say::{bytes, count, number, say, table};
+use crate::{Failure, text};
 
-/// Prints an explanation.
-pub fn print(explanation: &Explanation) -> Result<(), Failure> {
+/// Prints an explanation, and where its picture is.
+pub fn print(explanation: &Explanation, picture: Option<&Path>) -> Result<(), Failure> {
     let e = explanation;
     let mut whole = table(["plan", e.model.as_str()]);
     let mut row = |what: &str, value: String| {
@@ -29,6 +31,9 @@ pub fn print(explanation: &Explanation) -> Result<(), Failure> {
         "pools",
         format!("{} on the host, {} on the device", bytes(e.host_pool_bytes), bytes(e.device_pool_bytes)),
     );
+    if let Some(path) = picture {
+        row("picture", text::path(path));
+    }
     let mut groups = table(["group", "page of a layer", "lands on", "lifted", "bytes", "units", "access"]);
     for group in &e.groups {
         let page = words::page(group);

@@ -133,8 +133,9 @@ impl Lines {
 
     /// The line as what belongs there.
     fn record<'l, T: Deserialize<'l>>(&'l self, expected: &'static str) -> Result<T, ReplayError> {
-        serde_json::from_slice(&self.line).map_err(|error| {
-            // The parser knows no other lines, and calls each the first.
+        // The parser knows no other lines, and calls each the first: without its end, no error lies on a second.
+        let line = self.line.strip_suffix(b"\n").unwrap_or(&self.line);
+        serde_json::from_slice(line).map_err(|error| {
             let (text, column) = (error.to_string(), error.column());
             let cause = text.strip_suffix(&format!(" at line 1 column {column}")).unwrap_or(&text);
             self.wrong(&format!("column {column}: {cause}"), expected)
