@@ -112,21 +112,21 @@ pub fn bad_value(what: &str, found: impl std::fmt::Display, expected: &str) -> F
 
 impl<E: Into<Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        let error = match error.into() {
-            Error::Library(error) => error,
-            Error::Mismatch(mismatch) => return Self::new(of_mismatch(mismatch), mismatch.to_string()),
-        };
         use pagelift::Error as Domain;
+        let error = error.into();
         let (status, kind) = match &error {
-            Domain::Layout(inner) => (Status::Layout, variant(inner)),
-            Domain::Span(inner) => (Status::Span, variant(inner)),
-            Domain::Geometry(inner) => (Status::Geometry, variant(inner)),
-            Domain::Plan(inner) => (of_plan(inner), variant(inner)),
-            Domain::Lifecycle(inner) => (Status::Lifecycle, variant(inner)),
-            Domain::Memory(inner) => (of_memory(inner), variant(inner)),
-            Domain::Launch(inner) => (of_launch(inner), variant(inner)),
-            Domain::Backend(inner) => (of_backend(inner), variant(inner)),
-            other => (Status::Internal, variant(other)),
+            Error::Mismatch(inner) => (of_mismatch(*inner), variant(inner)),
+            Error::Library(error) => match error {
+                Domain::Layout(inner) => (Status::Layout, variant(inner)),
+                Domain::Span(inner) => (Status::Span, variant(inner)),
+                Domain::Geometry(inner) => (Status::Geometry, variant(inner)),
+                Domain::Plan(inner) => (of_plan(inner), variant(inner)),
+                Domain::Lifecycle(inner) => (Status::Lifecycle, variant(inner)),
+                Domain::Memory(inner) => (of_memory(inner), variant(inner)),
+                Domain::Launch(inner) => (of_launch(inner), variant(inner)),
+                Domain::Backend(inner) => (of_backend(inner), variant(inner)),
+                other => (Status::Internal, variant(other)),
+            },
         };
         Self { status, kind: Cow::Owned(kind), text: Cow::Owned(error.to_string()) }
     }

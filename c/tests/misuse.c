@@ -350,7 +350,7 @@ static void launchers(struct world *world) {
     OK(pagelift_launcher_bind(world->backend, world->registry, restore, NULL, &launcher));
     pagelift_ticket ticket;
     IS(PAGELIFT_WRONG_PLAN, pagelift_launcher_stage(launcher, mirror, &ticket));
-    SAID("WrongPlan", "another type of plan");
+    SAID("Launcher", "another type of plan");
     IS(PAGELIFT_NULL_POINTER, pagelift_launcher_stage(launcher, restore, NULL));
     IS(PAGELIFT_MISALIGNED, pagelift_launcher_stage(launcher, restore, misaligned()));
     IS(PAGELIFT_WRONG_KIND, pagelift_launcher_stage((pagelift_launcher){restore.value}, restore, &ticket));
@@ -359,6 +359,7 @@ static void launchers(struct world *world) {
     IS(PAGELIFT_CAPTURE, pagelift_launcher_record(launcher));
     SAID("NotCapturing", "not being captured");
     IS(PAGELIFT_BACKEND, pagelift_launcher_set_stream(launcher, misaligned()));
+    SAID("NoStreams", "has no streams");
     /* A larger plan than it was bound for. */
     pagelift_plan_capacity capacity = {.size = sizeof capacity, .jobs = 5000, .list_entries = 8192};
     pagelift_plan large;
