@@ -3,7 +3,7 @@
 //! A launcher is bound only to pools that lie in registered memory, and each launch borrows the registry exclusively:
 //! while kernels move bytes, no Rust reference can watch them move.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -185,6 +185,25 @@ impl Registry {
         self.finish()?;
         let entry = self.entries.get_mut(&id.number).ok_or(MemoryError::Released)?;
         entry.buffer.write(at, from)
+    }
+
+    /// Makes what others have written into registered memory of GPUs visible to launches that follow; see
+    /// [`Backend::settle_remote_writes`], which is of one GPU. Memory of the host needs nothing.
+    ///
+    /// ```
+    /// use pagelift::{backends::Cpu, geometry::Memory, memory::Registry};
+    /// let mut memory = Registry::new();
+    /// memory.allocate(&Cpu::new()?, Memory::Device, 4096)?;
+    /// memory.settle_remote_writes()?;
+    /// # Ok::<(), pagelift::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As that, of the first GPU that fails.
+    pub fn settle_remote_writes(&self) -> Result<(), Error> {
+        let owners = self.entries.values().filter_map(|entry| entry.buffer.device_owner());
+        let gpus: BTreeMap<u32, _> = owners.map(|owner| (owner.gpu(), owner)).collect();
+        Ok(gpus.values().try_for_each(|owner| owner.settle_remote_writes())?)
     }
 
     /// Notes that a launch may still touch what is registered.

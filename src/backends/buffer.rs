@@ -61,6 +61,9 @@ pub(crate) trait DeviceOwner: fmt::Debug + Send + Sync {
     /// Writes bytes from offset `at` on, and waits until they are there. They are inside the memory, and no launch touches
     /// them any more.
     fn write(&self, at: u64, from: &[u8]) -> Result<(), BackendError>;
+
+    /// As [`Backend::settle_remote_writes`](super::Backend::settle_remote_writes), of the GPU.
+    fn settle_remote_writes(&self) -> Result<(), BackendError>;
 }
 
 /// Whose the memory of a buffer is.
@@ -212,6 +215,14 @@ impl Buffer {
         // SAFETY: by the invariant they are valid and initialised, and nobody else touches them while `self` is
         // borrowed exclusively.
         self.start.map(|start| unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.bytes) })
+    }
+
+    /// Whose it is, where it is memory of a GPU.
+    pub(crate) fn device_owner(&self) -> Option<&dyn DeviceOwner> {
+        match &self.keep {
+            Keep::Device(owner) => Some(&**owner),
+            Keep::Heap(..) | Keep::Adopted | Keep::Mapped { .. } | Keep::Pinned(_) => None,
+        }
     }
 
     /// Whether kernels that reach `by` reach it.

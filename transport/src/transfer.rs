@@ -103,13 +103,12 @@ pub trait Destination {
     fn zero(&mut self, range: Descriptor) -> Result<(), Self::Error>;
 
     /// All reads of an import have landed, some of them in the memory of this GPU: makes them visible to whatever is launched
-    /// from now on. What wrote them is no stream of the GPU, so a stream's order says nothing of them.
+    /// from now on. What wrote them is no stream of the GPU, so a stream's order says nothing of them. Of memory of the host alone
+    /// nobody asks.
     ///
     /// # Errors
     /// Where that cannot be said. The import fails then.
-    fn settle(&mut self, _device: u64) -> Result<(), Self::Error> {
-        Ok(())
-    }
+    fn settle(&mut self, device: u64) -> Result<(), Self::Error>;
 }
 
 /// Several connections may share what carries bytes.

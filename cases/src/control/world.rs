@@ -208,6 +208,15 @@ impl Destination for Within<'_> {
         );
         Ok(())
     }
+
+    fn settle(&mut self, device: u64) -> Result<(), Refused> {
+        let mut own = self.0.regions.memory.iter();
+        assert!(
+            own.any(|own| own.memory == Memory::Device && own.device == device),
+            "GPU {device} is not D's"
+        );
+        Ok(())
+    }
 }
 
 /// P's engine: it exports the same to whoever asks, and counts what it gets back.

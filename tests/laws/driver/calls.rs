@@ -5,8 +5,10 @@ use std::sync::Arc;
 use pagelift::Error;
 use pagelift::backends::{Backend as _, Cuda, CudaDriver};
 use pagelift::error::BackendError;
+use pagelift::geometry::Memory;
 use pagelift::id::PageId;
 use pagelift::launcher::{Launcher, TicketState};
+use pagelift::memory::Registry;
 use pagelift::plan::DigestPlan;
 use pagelift_fake_driver::Machine;
 
@@ -105,9 +107,11 @@ fn a_gpu_is_known_by_its_uuid_and_its_place() {
     assert_eq!(gpu.bus(), "0000:00:00.0");
 }
 
+/// Waits until launches see what others have written.
+const FLUSH: &str = "cuFlushGPUDirectRDMAWrites";
+
 #[test]
 fn what_others_have_written_is_waited_for_where_the_gpu_does_not_order_it() {
-    const FLUSH: &str = "cuFlushGPUDirectRDMAWrites";
     let machine = Machine::new(1);
     let gpu = Cuda::open_with(&software(&machine).unwrap(), 0).unwrap();
     let _ = machine.calls();
@@ -118,4 +122,31 @@ fn what_others_have_written_is_waited_for_where_the_gpu_does_not_order_it() {
         unsafe { CudaDriver::from_symbols(|name| (name != FLUSH).then(|| machine.symbol(name)).flatten()) };
     let gpu = Cuda::open_with(&older.unwrap(), 0).unwrap();
     assert_eq!(gpu.settle_remote_writes(), Err(BackendError::RemoteWrites));
+    let mut memory = Registry::new();
+    memory.allocate(&gpu, Memory::Host, 64).unwrap();
+    memory.settle_remote_writes().unwrap();
+    memory.allocate(&gpu, Memory::Device, 64).unwrap();
+    let refused = memory.settle_remote_writes();
+    assert!(matches!(refused, Err(Error::Backend(BackendError::RemoteWrites))), "{refused:?}");
+}
+
+#[test]
+fn a_registry_waits_once_for_each_gpu_that_it_has_memory_of() {
+    let machine = Machine::new(3);
+    let driver = software(&machine).unwrap();
+    let gpus = [0, 1, 2].map(|ordinal| Cuda::open_with(&driver, ordinal).unwrap());
+    let mut memory = Registry::new();
+    let flushes = |memory: &Registry| {
+        let _ = machine.calls();
+        memory.settle_remote_writes().unwrap();
+        machine.calls().into_iter().filter(|call| *call == FLUSH).count()
+    };
+    let mut regions = Vec::new();
+    for (gpu, expected) in [(0, 1), (2, 2), (0, 2)] {
+        memory.allocate(&gpus[gpu], Memory::Host, 64).unwrap();
+        regions.push(memory.allocate(&gpus[gpu], Memory::Device, 64).unwrap());
+        assert_eq!(flushes(&memory), expected);
+    }
+    memory.release(regions[1]).unwrap();
+    assert_eq!(flushes(&memory), 1);
 }

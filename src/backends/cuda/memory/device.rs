@@ -54,6 +54,10 @@ impl DeviceOwner for OnDevice {
         // SAFETY: as above.
         self.context.copying(|calls, stream| unsafe { calls.copy_to_device(to, bytes, from.len(), stream) })
     }
+
+    fn settle_remote_writes(&self) -> Result<(), BackendError> {
+        self.context.settle_remote_writes()
+    }
 }
 
 impl Drop for OnDevice {

@@ -127,4 +127,8 @@ impl Destination for Raw {
         self.write(range.address - base + BASE, &vec![0; usize::try_from(range.bytes).unwrap()]);
         Ok(())
     }
+
+    fn settle(&mut self, device: u64) -> Result<(), Self::Error> {
+        panic!("no memory of GPU {device} is read into")
+    }
 }
