@@ -25,13 +25,13 @@ pub trait Transfer {
     /// As the transport says.
     fn metadata(&self) -> Result<Vec<u8>, Self::Error>;
 
-    /// Takes what a peer sent as its [`Transfer::metadata`], and says its name.
+    /// Takes what a peer sent as its [`Transfer::metadata`], and says its name. Each connection to a peer adds it once.
     ///
     /// # Errors
     /// Where it means nothing to the transport.
     fn add_peer(&self, metadata: &[u8]) -> Result<String, Self::Error>;
 
-    /// Forgets a peer of which nothing is read any more.
+    /// Forgets a peer of which one connection reads nothing any more; others that have added it read on.
     ///
     /// # Errors
     /// Where there is none of that name.

@@ -218,11 +218,11 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
             self.events.push(ConsumerEvent::Lost { why });
         }
         // What P still says means nothing any more, but it must be taken.
-        while self.leaving {
-            match self.wire.receive() {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(_) => self.leaving = false,
+        for _ in 0..self.options.turns {
+            match self.leaving.then(|| self.wire.receive()) {
+                Some(Ok(Some(_))) => {}
+                Some(Err(_)) => self.leaving = false,
+                Some(Ok(None)) | None => break,
             }
         }
         let mut imports = std::mem::take(&mut self.imports);
@@ -327,7 +327,11 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
                 offer.check()?;
                 let peer = Peer::pair(&self.offer, &offer)?;
                 let name = self.transfer.add_peer(&metadata).map_err(ConsumerError::transfer)?;
-                let lists = self.transfer.prepare(&name, &peer).map_err(ConsumerError::transfer)?;
+                let lists = self.transfer.prepare(&name, &peer).map_err(|error| {
+                    // What failed first is told.
+                    let _: Result<(), X::Error> = self.transfer.forget_peer(&name);
+                    ConsumerError::transfer(error)
+                })?;
                 self.paired = Some(Paired { name, peer, lists, offer: *offer });
                 self.events.push(ConsumerEvent::Paired);
             }

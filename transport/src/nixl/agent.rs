@@ -1,5 +1,9 @@
 //! This process's end: memory that others may read, and what they send.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::{Mutex, PoisonError};
+
 use nixl_sys::{AgentConfig, Backend, NotificationMap, OptArgs, RegistrationHandle, ThreadSync};
 
 use super::error::NixlError;
@@ -40,6 +44,8 @@ impl<'a> AgentOptions<'a> {
 pub struct Agent {
     // Dropped in this order: registrations name the agent.
     registrations: Vec<(Registered, RegistrationHandle)>,
+    /// How often each peer was added and not forgotten. The library itself forgets one for all at once.
+    peers: Mutex<BTreeMap<String, usize>>,
     backend: Backend,
     agent: nixl_sys::Agent,
 }
@@ -67,7 +73,7 @@ impl Agent {
         let (_, params) = agent.get_plugin_params(options.plugin).map_err(NixlError::call("ask a plugin"))?;
         let backend = agent.create_backend(options.plugin, &params);
         let backend = backend.map_err(NixlError::call("start a plugin"))?;
-        Ok(Self { registrations: Vec::new(), backend, agent })
+        Ok(Self { registrations: Vec::new(), peers: Mutex::default(), backend, agent })
     }
 
     /// The plugins that the library has.
@@ -111,7 +117,7 @@ impl Agent {
     }
 
     /// Takes what a peer sent as its [`Agent::metadata`], and says its name. It must come from a peer that is trusted: it is
-    /// the library's own format.
+    /// the library's own format. Several connections may add the same peer; each forgets it once.
     ///
     /// # Errors
     /// What NIXL refuses, and a name that is not UTF-8.
@@ -119,18 +125,29 @@ impl Agent {
         let failed = NixlError::call("take a peer's description");
         // The bindings panic at a name that is not UTF-8, when they hold nothing any more.
         let load = std::panic::AssertUnwindSafe(|| self.agent.load_remote_md(metadata));
-        match std::panic::catch_unwind(load) {
-            Ok(name) => name.map_err(failed),
-            Err(_) => Err(failed(nixl_sys::NixlError::InvalidParam)),
-        }
+        // Nobody forgets it between the two.
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = std::panic::catch_unwind(load).unwrap_or(Err(nixl_sys::NixlError::InvalidParam));
+        let name = loaded.map_err(failed)?;
+        let added = peers.entry(name.clone()).or_default();
+        *added = added.saturating_add(1);
+        Ok(name)
     }
 
-    /// Forgets a peer: a process that takes its place must be added anew.
+    /// Forgets a peer, once all who have added it have said so: a process that takes its place must be added anew.
     ///
     /// # Errors
     /// [`NixlError::NoPeer`] where there is none of that name.
     pub fn forget_peer(&self, name: &str) -> Result<(), NixlError> {
-        self.agent.invalidate_remote_md(name).map_err(|_| NixlError::NoPeer { name: name.to_owned() })
+        let none = || NixlError::NoPeer { name: name.to_owned() };
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let Entry::Occupied(mut peer) = peers.entry(name.to_owned()) else { return Err(none()) };
+        if *peer.get() > 1 {
+            *peer.get_mut() = peer.get().saturating_sub(1);
+            return Ok(());
+        }
+        peer.remove();
+        self.agent.invalidate_remote_md(name).map_err(|_| none())
     }
 
     /// Tells a peer that a rank reads its export no more.

@@ -11,7 +11,7 @@ use pagelift_transport::lease::{Moment, Terms};
 use pagelift_transport::nixl::{Agent, AgentOptions, Library, NixlError, Reading};
 use pagelift_transport::offer::Offer;
 use pagelift_transport::pairing::Peer;
-use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits};
+use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits, ReadPlan};
 use pagelift_transport::receive::{ReadEffect, ReadEvent, Receive, ReceiveOptions};
 use pagelift_transport::transfer::ReadingState;
 
@@ -156,24 +156,62 @@ fn every_kind_of_group_arrives_between_two_processes() {
     assert!(ours.bytes != before.bytes);
 }
 
+/// D's agent, with its engine's memory and all else that a read of P's first blocks takes.
+struct Reader {
+    // Dropped in this order.
+    agent: Agent,
+    _ours: Engine,
+    peer: Peer,
+    plan: ReadPlan,
+}
+
+impl Reader {
+    fn of(hello: &Hello) -> Self {
+        let groups = groups();
+        let ours = Engine::new(Memory::Host, &groups, &arranged(false), !SEED);
+        let offer = ours.offer(really(&ours));
+        let peer = Peer::pair(&offer, &hello.offer).unwrap();
+        let mut agent = Agent::new(&Library::open().unwrap(), AgentOptions::new("decode")).unwrap();
+        for range in &offer.regions.memory {
+            // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, which is dropped first.
+            // 2. Nothing looks at them.
+            unsafe { agent.register(*range) }.unwrap();
+        }
+        let blocks = BlockTables::new().with("main", BlockTable::from_first(&[0, 1, 2]));
+        let plan = peer.plan(Tokens::new(40), &blocks, &blocks, ReadLimits::default()).unwrap();
+        Self { agent, _ours: ours, peer, plan }
+    }
+}
+
+#[test]
+fn a_peer_is_forgotten_when_all_who_added_it_have_said_so() {
+    let mut producer = Producer::start();
+    let hello: Hello = serde_json::from_str(&producer.line()).unwrap();
+    let Reader { agent, peer, plan, .. } = &Reader::of(&hello);
+    let none = || NixlError::NoPeer { name: "prefill".into() };
+    assert_eq!(agent.forget_peer("prefill"), Err(none()));
+    // A connection that was lost, and the one after it.
+    for _ in 0..2 {
+        assert_eq!(agent.add_peer(&hello.metadata).unwrap(), "prefill");
+    }
+    let prepared = agent.prepare("prefill", peer).unwrap();
+    agent.forget_peer("prefill").unwrap();
+    assert_eq!(wait(&agent.read(&prepared, &plan.reads()[0]).unwrap()), ReadingState::Landed);
+    drop(prepared);
+    agent.forget_peer("prefill").unwrap();
+    assert_eq!(agent.prepare("prefill", peer).err(), Some(none()));
+    assert_eq!(agent.forget_peer("prefill"), Err(none()));
+    producer.child.kill().unwrap();
+    producer.child.wait().unwrap();
+}
+
 #[test]
 fn case_23_a_producer_that_is_killed_fails_the_read() {
     let mut producer = Producer::start();
     let hello: Hello = serde_json::from_str(&producer.line()).unwrap();
-    let groups = groups();
-    let ours = Engine::new(Memory::Host, &groups, &arranged(false), !SEED);
-    let offer = ours.offer(really(&ours));
-    let peer = Peer::pair(&offer, &hello.offer).unwrap();
-    let mut agent = Agent::new(&Library::open().unwrap(), AgentOptions::new("decode")).unwrap();
-    for range in &offer.regions.memory {
-        // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, which is dropped first.
-        // 2. Nothing looks at them.
-        unsafe { agent.register(*range) }.unwrap();
-    }
+    let Reader { agent, peer, plan, .. } = &Reader::of(&hello);
     agent.add_peer(&hello.metadata).unwrap();
-    let prepared = agent.prepare("prefill", &peer).unwrap();
-    let blocks = BlockTables::new().with("main", BlockTable::from_first(&[0, 1, 2]));
-    let plan = peer.plan(Tokens::new(40), &blocks, &blocks, ReadLimits::default()).unwrap();
+    let prepared = agent.prepare("prefill", peer).unwrap();
     // It works while P is there.
     assert_eq!(wait(&agent.read(&prepared, &plan.reads()[0]).unwrap()), ReadingState::Landed);
     producer.child.kill().unwrap();
@@ -185,5 +223,4 @@ fn case_23_a_producer_that_is_killed_fails_the_read() {
             assert!(matches!(state, ReadingState::Failed { .. }), "{state:?}");
         }
     }
-    drop((prepared, agent, ours));
 }

@@ -31,6 +31,10 @@ pub struct Node {
     /// Whether reads end when they are told to stop.
     pub stoppable: Cell<bool>,
     pub in_flight: Cell<u32>,
+    /// Whether lists can be made ready.
+    pub prepares: Cell<bool>,
+    /// How often peers were added and not forgotten.
+    pub peers: Cell<u32>,
     /// Notices that are lost, or come twice.
     pub notices: Cell<u32>,
     /// GPUs whose writes were made visible, and reads that were in flight then.
@@ -53,6 +57,8 @@ impl Agent {
             fails: Cell::new(false),
             stoppable: Cell::new(true),
             in_flight: Cell::new(0),
+            prepares: Cell::new(true),
+            peers: Cell::new(0),
             notices: Cell::new(1),
             settled: RefCell::default(),
         });
@@ -111,14 +117,20 @@ impl Transfer for Agent {
 
     fn add_peer(&self, metadata: &[u8]) -> Result<String, NoPeer> {
         let name = String::from_utf8(metadata.to_vec()).map_err(|_| NoPeer)?;
-        self.peer(&name).map(|_| name)
+        self.peer(&name)?;
+        self.node.peers.set(self.node.peers.get() + 1);
+        Ok(name)
     }
 
-    fn forget_peer(&self, name: &str) -> Result<(), NoPeer> {
-        self.peer(name).map(drop)
+    fn forget_peer(&self, _: &str) -> Result<(), NoPeer> {
+        self.node.peers.set(self.node.peers.get().checked_sub(1).ok_or(NoPeer)?);
+        Ok(())
     }
 
     fn prepare(&self, name: &str, peer: &Peer) -> Result<Lists, NoPeer> {
+        if !self.node.prepares.get() {
+            return Err(NoPeer);
+        }
         let lists = peer.lists().iter();
         let pairs = lists.map(|list| [End::Remote, End::Local].map(|end| list.descriptors(end).collect()));
         Ok(Lists { peer: self.peer(name)?, pairs: pairs.collect() })
@@ -126,6 +138,7 @@ impl Transfer for Agent {
 
     fn read(&self, lists: &Lists, read: &PlannedRead) -> Result<Reading, NoPeer> {
         self.lives(&lists.peer)?;
+        assert!(self.node.peers.get() > 0, "a peer was forgotten of which somebody reads");
         let [remote, local] = &lists.pairs[read.list()];
         let copies = read.remote().iter().zip(read.local());
         self.node.in_flight.set(self.node.in_flight.get() + 1);

@@ -1,7 +1,7 @@
 //! What is lost: connections, messages, processes, reads.
 
-use pagelift_transport::consumer::{ConsumerEvent, End, Failure};
-use pagelift_transport::control::Message;
+use pagelift_transport::consumer::{Consumer, ConsumerEvent, End, Failure};
+use pagelift_transport::control::{Message, Wire};
 use pagelift_transport::error::{ConsumerError, ControlError};
 use pagelift_transport::lease::RankEnd;
 use pagelift_transport::producer::{Producer, ProducerOptions};
@@ -41,6 +41,69 @@ fn a_connection_that_is_lost_while_reads_are_in_flight_does_not_hurt_those_that_
     world.begin(2);
     world.pass(600);
     assert_eq!(world.end(2), Some(End::Landed { awaited: true }));
+}
+
+#[test]
+fn a_new_connection_reads_on_when_the_one_before_it_goes() {
+    let mut world = World::new();
+    world.d.node.lasts.set(Some(300));
+    world.begin(1);
+    world.pass(20);
+    world.tap.cut.set(true);
+    world.pass(20);
+    // What it reads still lands, while the engine has connected again.
+    let mut before = world.consumer.take().unwrap();
+    world.connect(options());
+    world.begin(2);
+    world.pass(20);
+    assert_eq!((before.in_flight(), world.d.node.peers.get()), (1, 2));
+    world.pass(300);
+    let events = before.poll(world.now(), &mut &*world.d.node);
+    assert!(matches!(events[..], [ConsumerEvent::Ended { id: 1, end: End::Landed { .. } }]), "{events:?}");
+    drop(before);
+    world.begin(3);
+    world.pass(400);
+    assert_eq!([2, 3].map(|id| world.end(id)), [(); 2].map(|()| Some(End::Landed { awaited: true })));
+    world.consumer = None;
+    assert_eq!(world.d.node.peers.get(), 0);
+}
+
+#[test]
+fn a_peer_whose_lists_cannot_be_made_ready_is_forgotten() {
+    let mut world = World::new();
+    world.d.node.prepares.set(false);
+    world.pass(20);
+    let over = world.consumer.as_ref().unwrap().over();
+    assert!(matches!(over, Some(ConsumerError::Transfer { .. })), "{over:?}");
+    assert_eq!(world.d.node.peers.get(), 0);
+}
+
+/// P's word, without an end.
+struct Endless;
+
+impl Wire for Endless {
+    fn send(&mut self, _: &Message) -> Result<(), ControlError> {
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<Option<Message>, ControlError> {
+        Ok(Some(Message::Here))
+    }
+
+    fn is_flushed(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_p_that_never_ends_speaking_keeps_nobody_who_leaves() {
+    let world = World::new();
+    let offer = world.d.node.engine.borrow().offer(BASE);
+    let mut consumer: Consumer<_, _, u32> =
+        Consumer::new(world.d.clone(), Endless, offer, options(), world.now()).unwrap();
+    consumer.close();
+    assert_eq!(consumer.poll(world.now(), &mut &*world.d.node), []);
+    assert!(!consumer.is_left());
 }
 
 #[test]
