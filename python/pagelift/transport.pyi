@@ -107,7 +107,8 @@ class Offer:
 
 @final
 class Agent:
-    """This process's end of all transfers: one a process, over NIXL. Producers and consumers share it.
+    """This process's end of all transfers: one a process, over NIXL. One producer and any number of consumers share it: whichever producer
+    asks takes what peers say of any export.
 
     `name` is what peers know it by: one that no other process has, nor had before. `plugin` is what carries bytes. Raises `NixlError`,
     with what to do, where NIXL's library is not there, or lacks calls or the plugin. Threads of the library do not survive `fork`: make

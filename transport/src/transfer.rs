@@ -61,7 +61,8 @@ pub trait Transfer {
     /// Where it cannot be said.
     fn notify(&self, peer: &str, notice: &Notice) -> Result<(), Self::Error>;
 
-    /// What peers have said since this was last asked.
+    /// What peers have said since this was last asked. Who asks takes it from all others: where notices come over the transport, one
+    /// producer has it, and any number of consumers.
     ///
     /// # Errors
     /// As the transport says.
