@@ -172,7 +172,7 @@ impl<T: Object> Table<T> {
         match parts.generation.cmp(&current) {
             std::cmp::Ordering::Equal => Ok(()),
             std::cmp::Ordering::Less if parts.generation > 0 => {
-                Err(Failure::new(Status::StaleHandle, format!("{} that was freed before", T::KIND.name())))
+                Err(Failure::new(Status::StaleHandle, format!("{} that was freed, or built, before", T::KIND.name())))
             }
             _ => Err(forged::<T>(handle)),
         }

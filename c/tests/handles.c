@@ -58,7 +58,7 @@ static void every_kind(void) {
     /* Freed, and its place used again. */
     OK(pagelift_layout_free(layout));
     IS(PAGELIFT_STALE_HANDLE, pagelift_layout_free(layout));
-    SAID("StaleHandle", "freed before");
+    SAID("StaleHandle", "freed, or built, before");
     pagelift_layout next;
     OK(pagelift_paged_layout_mla_bf16(16, &next));
     CHECK(next.value != layout.value);

@@ -22,7 +22,7 @@ use super::{agent, arrange, ranks};
 use crate::digest::Keys;
 use crate::manifest::{Draft, Manifest};
 use crate::progress::Progress;
-use crate::reference::Model;
+use crate::reference::{Model, ReferenceError};
 use crate::restore::{Frames, Options, RestoreError, World, block_tokens, play};
 use crate::setup::{check_memory, opened};
 use crate::{Failure, args, say};
@@ -142,7 +142,13 @@ impl Job<'_> {
             };
             reads.pair(&mut Landing { world, mapped: &mapped, backend })?;
             let paired = clock.elapsed().as_secs_f64();
-            let restored = play(world, &mut model, backend, &mut reads, frames, options, progress)?;
+            let restored = play(world, &mut model, backend, &mut reads, frames, options, progress)
+                .map_err(|error| match error {
+                    RestoreError::Reference(ReferenceError::Mismatch(why)) if reads.came.digests > 0 => {
+                        HandoffError::OtherSeed { why, seed: args.hand.seed }
+                    }
+                    other => other.into(),
+                })?;
             reads.close(&mut Landing { world, mapped: &mapped, backend });
             let mut report =
                 DecodeReport::new(self.rank, address, self.policy, reads.came, restored, library);

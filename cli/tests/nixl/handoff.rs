@@ -182,8 +182,19 @@ fn a_byte_that_differs_is_told_by_group_and_block() {
 }
 
 #[test]
+fn a_producer_with_another_seed_is_told_from_bytes_that_were_lost() {
+    let manifest = small("hybrid.json");
+    let producer = Producer::start(&manifest, &["--seed", "5"]);
+    let d = producer.decode(&manifest, &["--seed", "6"]);
+    let said = String::from_utf8_lossy(&d.stderr).into_owned();
+    assert_eq!(d.status.code(), Some(1), "{said}");
+    assert!(said.contains("the producer says the same of its bytes: is its --seed 6 too?"), "{said}");
+    assert_eq!(producer.finish().status.code(), Some(0));
+}
+
+#[test]
 fn case_24_a_side_with_another_manifest_is_refused_by_field() {
-    let producer = Producer::patient(2, &small("aligned.json"), &[]);
+    let producer = Producer::patient(8, &small("aligned.json"), &[]);
     let d = producer.decode(&small("unaligned.json"), &[]);
     let said = String::from_utf8_lossy(&d.stderr).into_owned();
     assert_eq!(d.status.code(), Some(1), "{said}");
@@ -201,10 +212,13 @@ fn case_24_a_side_with_another_manifest_is_refused_by_field() {
 #[test]
 fn another_secret_is_refused_and_between_machines_one_must_be_named() {
     let (_folder, other) = file(b"sixteen other bytes");
-    let producer = Producer::patient(2, &small("aligned.json"), &[]);
+    let mut producer = Producer::start(&small("aligned.json"), &[]);
     let d = producer.decode(&small("aligned.json"), &["--secret-file", &other]);
     let said = String::from_utf8_lossy(&d.stderr).into_owned();
     assert!(said.contains("do both sides have the same secret?"), "{said}");
+    // P waits on for who knows it.
+    assert!(producer.child.try_wait().unwrap().is_none());
+    producer.child.kill().unwrap();
     drop(producer.finish());
     let mut elsewhere = command(&["prefill", &small("aligned.json"), "--listen", "0.0.0.0:0"]);
     let output = elsewhere.env_remove("PAGELIFT_SECRET_FILE").output().unwrap();
