@@ -171,9 +171,10 @@ impl<T: Object> Table<T> {
         let current = slot.generation.load(Ordering::Acquire);
         match parts.generation.cmp(&current) {
             std::cmp::Ordering::Equal => Ok(()),
-            std::cmp::Ordering::Less if parts.generation > 0 => {
-                Err(Failure::new(Status::StaleHandle, format!("{} that was freed, or built, before", T::KIND.name())))
-            }
+            std::cmp::Ordering::Less if parts.generation > 0 => Err(Failure::new(
+                Status::StaleHandle,
+                format!("{} that was freed, or built, before", T::KIND.name()),
+            )),
             _ => Err(forged::<T>(handle)),
         }
     }

@@ -142,12 +142,14 @@ impl Job<'_> {
             };
             reads.pair(&mut Landing { world, mapped: &mapped, backend })?;
             let paired = clock.elapsed().as_secs_f64();
-            let restored = play(world, &mut model, backend, &mut reads, frames, options, progress)
-                .map_err(|error| match error {
-                    RestoreError::Reference(ReferenceError::Mismatch(why)) if reads.came.digests > 0 => {
-                        HandoffError::OtherSeed { why, seed: args.hand.seed }
+            let restored =
+                play(world, &mut model, backend, &mut reads, frames, options, progress).map_err(|error| {
+                    match error {
+                        RestoreError::Reference(ReferenceError::Mismatch(why)) if reads.came.digests > 0 => {
+                            HandoffError::OtherSeed { why, seed: args.hand.seed }
+                        }
+                        other => other.into(),
                     }
-                    other => other.into(),
                 })?;
             reads.close(&mut Landing { world, mapped: &mapped, backend });
             let mut report =

@@ -17,7 +17,7 @@ use pagelift_transport::nixl::{Agent, AgentOptions, Library, NixlError, Prepared
 use pagelift_transport::notice::Notice;
 use pagelift_transport::offer::Offer;
 use pagelift_transport::pairing::Peer;
-use pagelift_transport::plan::PlannedRead;
+use pagelift_transport::plan::{PlannedRead, ReadLimits};
 use pagelift_transport::transfer::{Heard, ReadingState, Transfer};
 
 use super::prefill::PREFILL;
@@ -214,7 +214,11 @@ impl Decode {
 
     pub fn connected(prefill: SocketAddr, reads: Duration) -> Self {
         let (memory, layout, offer): (Raw, Layout, Offer) = engine(false);
+        // Leases are short here, and machines may be busy: a turn is to take but a part of one.
+        let turn = ReadLimits { most_bytes: 16 << 20, most_entries: 4096 };
         let options = ConsumerOptions {
+            limits: turn,
+            at_once: turn,
             reads,
             answer: Duration::from_secs(5),
             patience: Duration::from_secs(3),
