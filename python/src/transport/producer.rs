@@ -165,8 +165,10 @@ impl Producer {
     /// - `granted`: what an `ask` has got is held as `export` from now on. `refused`: it has got nothing, for a `reason`.
     /// - `freed`: no rank reads the `export` of an `ask` any more, and its blocks are free. `end` is how it ended for the rank: `read`,
     ///   `failed` or `cancelled`, as D has said; `expired`, where D was not heard for the lease; or `gone`.
+    /// - `unreached`: the system brings no connections, for `why`: this process may have as many files open as it may. It is tried
+    ///   again in each poll, and this is said once.
     ///
-    /// Raises `NixlError` and `ControlError` where the transport or the socket is broken. All that a peer does is an event.
+    /// Raises `NixlError` where the transport is broken. All that a peer does is an event.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let (events, asked, withdrawn, freed) = {
             let mut serving = lock(py, &self.0);
