@@ -145,7 +145,9 @@ impl Job<'_> {
             let restored =
                 play(world, &mut model, backend, &mut reads, frames, options, progress).map_err(|error| {
                     match error {
-                        RestoreError::Reference(ReferenceError::Mismatch(why)) if reads.came.digests > 0 => {
+                        RestoreError::Reference(why @ ReferenceError::Mismatch(_))
+                            if reads.came.digests > 0 =>
+                        {
                             HandoffError::OtherSeed { why, seed: args.hand.seed }
                         }
                         other => other.into(),

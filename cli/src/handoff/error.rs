@@ -9,7 +9,7 @@ use pagelift_transport::error::{
 use pagelift_transport::nixl::NixlError;
 use thiserror::Error;
 
-use crate::reference::Mismatch;
+use crate::reference::ReferenceError;
 use crate::restore::RestoreError;
 use crate::{Failure, exit};
 
@@ -66,7 +66,7 @@ pub enum HandoffError {
     DigestDiffers { group: String, position: u32, found: u64, expected: u64 },
     /// What came is what P has, by all digests, and not what this side would have computed.
     #[error("{why}; the producer says the same of its bytes: is its --seed {seed} too?")]
-    OtherSeed { why: Box<Mismatch>, seed: u64 },
+    OtherSeed { why: ReferenceError, seed: u64 },
     /// P has sent no number for a block.
     #[error("group `{group}`: the producer has sent no digest of the block at position {position}")]
     NoDigest { group: String, position: u32 },

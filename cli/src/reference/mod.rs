@@ -29,6 +29,6 @@ mod tests;
 
 pub use address::{Place, row_place, slot};
 pub use content::Contents;
-pub use error::{Mismatch, ReferenceError};
+pub use error::ReferenceError;
 pub use model::{Model, Row};
 pub use producer::{Piece, Producer};
