@@ -26,7 +26,7 @@ impl Device {
         let driver = software(&machine).unwrap();
         let gpu = Arc::new(Cuda::open_with(&driver, 0).unwrap());
         let calls = machine.clone();
-        let engine = Engine::new(move |name| calls.symbol(name).unwrap());
+        let engine = Engine::of(0, move |name| calls.symbol(name).unwrap());
         let device = Self { gpu, engine, machine: Some(machine.clone()) };
         law(&device);
         let Self { gpu, engine, .. } = device;
@@ -38,7 +38,7 @@ impl Device {
 
     /// Holds a law against the first GPU.
     pub fn real(law: impl FnOnce(&Self)) {
-        let engine = Engine::new(|name| in_library(name).unwrap());
+        let engine = Engine::of(0, |name| in_library(name).unwrap());
         law(&Self { gpu: Arc::clone(shared_gpu()), engine, machine: None });
     }
 
@@ -56,18 +56,24 @@ impl Device {
 }
 
 /// Holds a law against two GPUs in software, and expects that nothing is left of them.
-pub fn on_two_in_software(law: impl FnOnce(&CudaDriver)) {
+pub fn on_two_in_software(law: impl FnOnce(&CudaDriver, &[Engine; 2])) {
     let machine = Machine::new(2);
-    law(&software(&machine).unwrap());
-    assert_eq!(machine.live(), Live::default());
+    let engines = [0, 1].map(|ordinal| Engine::of(ordinal, |name| machine.symbol(name).unwrap()));
+    law(&software(&machine).unwrap(), &engines);
+    // The engines' contexts would take with them what was forgotten there.
+    assert_eq!(machine.live(), Live { contexts: 2, ..Live::default() });
 }
 
 /// Holds a law against real GPUs, where there are several.
-pub fn on_several(law: impl FnOnce(&CudaDriver)) {
+pub fn on_several(law: impl FnOnce(&CudaDriver, &[Engine; 2])) {
     let driver = CudaDriver::open().unwrap();
     match driver.devices().unwrap() {
         0 | 1 => println!("skipped: there is one GPU"),
-        _ => law(&driver),
+        _ => {
+            let engines = [0, 1].map(|ordinal| Engine::of(ordinal, |name| in_library(name).unwrap()));
+            law(&driver, &engines);
+            engines[0].leave();
+        }
     }
 }
 
@@ -110,23 +116,29 @@ pub(crate) use on_devices;
 macro_rules! engine {
     ($($name:ident = $symbol:literal ($($argument:ident: $type:ty),*);)*) => {
         /// The driver's calls that an engine makes, in the primary context, which is current on its thread.
-        pub struct Engine { $($name: unsafe extern "C" fn($($type),*) -> c_int,)* context: usize }
+        pub struct Engine {
+            $($name: unsafe extern "C" fn($($type),*) -> c_int,)*
+            ordinal: c_int,
+            context: usize,
+        }
 
         impl Engine {
-            pub fn new(find: impl Fn(&str) -> NonNull<c_void>) -> Self {
+            /// Of a GPU, by its number.
+            pub fn of(ordinal: c_int, find: impl Fn(&str) -> NonNull<c_void>) -> Self {
                 let mut engine = Self {
                     $($name: {
                         let found = find($symbol);
                         // SAFETY: the symbol is a function of this signature.
                         unsafe { transmute_copy(&found) }
                     },)*
+                    ordinal,
                     context: 0,
                 };
                 let mut context = null_mut();
                 // SAFETY: 0 is the only flag there is.
                 assert_eq!(unsafe { (engine.init)(0) }, 0);
                 // SAFETY: the context is stored in our variable.
-                assert_eq!(unsafe { (engine.retain)(&raw mut context, 0) }, 0);
+                assert_eq!(unsafe { (engine.retain)(&raw mut context, ordinal) }, 0);
                 engine.context = context.addr();
                 engine
             }
@@ -142,6 +154,7 @@ engine! {
     release = "cuDevicePrimaryCtxRelease_v2" (device: c_int);
     set_current = "cuCtxSetCurrent" (context: Handle);
     get_current = "cuCtxGetCurrent" (context: *mut Handle);
+    enable_peer = "cuCtxEnablePeerAccess" (context: Handle, flags: u32);
     stream_create = "cuStreamCreate" (stream: *mut Handle, flags: u32);
     stream_destroy = "cuStreamDestroy_v2" (stream: Handle);
     stream_state = "cuStreamIsCapturing" (stream: Handle, state: *mut c_int);
@@ -211,6 +224,16 @@ impl Engine {
 
     pub const fn context(&self) -> usize {
         self.context
+    }
+
+    /// Lets this GPU reach the memory of another one's, if it can.
+    pub fn reaches(&self, other: &Self) -> bool {
+        self.enter();
+        // SAFETY: both contexts are retained, and 0 is the only flag there is.
+        let code = unsafe { (self.enable_peer)(handle(other.context as u64), 0) };
+        // Those of one machine differ in how they are linked: 217 says that they are not, and 704 that they do already.
+        assert!(matches!(code, 0 | 217 | 704), "{code}");
+        code != 217
     }
 
     /// A stream, which the default stream and it wait for each other where it is `blocking`.
@@ -334,7 +357,7 @@ impl EngineGraph<'_> {
 impl Drop for Engine {
     fn drop(&mut self) {
         // SAFETY: it was retained once.
-        let _ = unsafe { (self.release)(0) };
+        let _ = unsafe { (self.release)(self.ordinal) };
     }
 }
 

@@ -22,6 +22,7 @@ mod gpu;
 mod lifts;
 mod mirror;
 mod order;
+mod owners;
 mod page_map;
 mod pools;
 mod random;

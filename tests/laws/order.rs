@@ -13,7 +13,7 @@ use pagelift::plan::RestorePlan;
 use pagelift_cases::draw::Draw;
 use pagelift_cases::memory::Image;
 
-use crate::device::{Device, EngineStream, MODES, on_devices, on_several, on_two_in_software};
+use crate::device::{Device, Engine, EngineStream, MODES, on_devices, on_several, on_two_in_software};
 use crate::gpu::Lifts;
 use crate::lifts::ROOM;
 use crate::mirror;
@@ -296,7 +296,7 @@ fn the_callers_context_survives_errors(device: &Device) {
 }
 
 /// Lifts on the second GPU, while the first one is the caller's.
-fn on_the_second(driver: &CudaDriver) {
+fn on_the_second(driver: &CudaDriver, _: &[Engine; 2]) {
     let gpus = [0, 1].map(|ordinal| Cuda::open_with(driver, ordinal).unwrap());
     let mut worlds = gpus.each_ref().map(World::small);
     for index in [1, 0, 1] {

@@ -17,7 +17,7 @@ use pagelift::plan::RestorePlan;
 use pagelift_cases::draw::Draw;
 
 use crate::capture::Hooked;
-use crate::device::{Device, MODES, on_devices, on_several, on_two_in_software};
+use crate::device::{Device, Engine, MODES, on_devices, on_several, on_two_in_software};
 use crate::gpu::Lifts;
 use crate::lifts::ROOM;
 use crate::tickets::slots;
@@ -233,7 +233,7 @@ fn a_graph_of_copies_is_replayed_with_its_registry(device: &Device) {
 }
 
 /// Default streams have one handle on all GPUs, and are other ones.
-fn default_streams_of_two(driver: &CudaDriver) {
+fn default_streams_of_two(driver: &CudaDriver, _: &[Engine; 2]) {
     let [first, second] = [0, 1].map(|ordinal| Cuda::open_with(driver, ordinal).unwrap());
     // SAFETY: (1) it is there as long as the context; (2) it is never captured.
     let default = |gpu: &Cuda| unsafe { gpu.adopt_stream(0) }.unwrap();

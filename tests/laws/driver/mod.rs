@@ -31,7 +31,7 @@ const ROOM: PlanCapacity = PlanCapacity { jobs: 4, list_entries: 8 };
 fn machine() -> (Machine, Engine) {
     let machine = Machine::new(1);
     let calls = machine.clone();
-    let engine = Engine::new(move |name| calls.symbol(name).unwrap());
+    let engine = Engine::of(0, move |name| calls.symbol(name).unwrap());
     let _ = machine.calls();
     (machine, engine)
 }

@@ -1,25 +1,20 @@
 #!/bin/sh
 # Hands imports over between processes by NIXL, on a machine with one or two NVIDIA GPUs, and writes handoff.md beside itself.
 #
-#   ./handoff.sh [PART ...]     all parts, or these: probe, small, large, load
+#   ./handoff.sh [PART ...]     all parts, or these: owners, probe, small, large, memcheck, no-ipc, load
 #
-# All of it takes longer than a machine may be had for. So what handoff.md has of the same commit, GPUs and day is not run again, but for
-# what failed; remove the file to begin anew.
+# All of it takes longer than a machine may be had for. So what was run of the same commit, GPUs and day is not run again, but for
+# what failed: rows.md remembers it. Remove that file to begin anew.
 #
 # P's pools are in the memory of GPU 0, D's pages in that of the last GPU, D's host pools pinned. Of two ranks the second has it the
 # other way round.
 cd "$(dirname "$0")" || exit 1
-failed=0
-line() { printf '%s\n' "$1" | tee -a handoff.md; }
-
-# known CELLS: whether this has been run.
-known() { grep -qF "$1" handoff.md; }
-
+parts="owners probe small large memcheck no-ipc load"
 for part in "$@"; do
-    case $part in
-        probe | small | large | load) ;;
+    case " $parts " in
+        *" $part "*) ;;
         *)
-            echo "there is no part '$part': probe, small, large, load" >&2
+            echo "there is no part '$part': $parts" >&2
             exit 2
             ;;
     esac
@@ -28,41 +23,45 @@ if ! nvidia-smi > /dev/null 2>&1; then
     echo "skipped: nvidia-smi finds no GPU here"
     exit 0
 fi
-PAGELIFT_NIXL=$(find "$PWD/nixl" -name libnixl_capi.so | head -1)
+home=$PWD
+PAGELIFT_NIXL=$(find "$home/nixl" -name libnixl_capi.so | head -1)
 export PAGELIFT_NIXL
 # UCX's part for GPUs wants the runtime library, and its modules are beside it.
-LD_LIBRARY_PATH="$(dirname "$PAGELIFT_NIXL"):$(echo "$PWD"/nixl/*.libs)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+LD_LIBRARY_PATH="$(dirname "$PAGELIFT_NIXL"):$(echo "$home"/nixl/*.libs)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export LD_LIBRARY_PATH
-XDG_RUNTIME_DIR="$PWD/run" XDG_CACHE_HOME="$PWD/cache"
+XDG_RUNTIME_DIR="$home/run" XDG_CACHE_HOME="$home/cache"
 export XDG_RUNTIME_DIR XDG_CACHE_HOME
 mkdir -p "$XDG_RUNTIME_DIR"
 last=$(($(nvidia-smi --list-gpus | wc -l) - 1))
 gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)
 today="$(date --utc +%Y-%m-%d), $((last + 1)) of $gpu, commit $(cat commit). Written by \`handoff.sh\` of \`cargo xtask device-bundle --nixl\`."
-if grep -qxF "$today" handoff.md 2> /dev/null; then
-    grep -v "| FAILED: " handoff.md > handoff.new
-    mv handoff.new handoff.md
+# Its first line is whose rows they are.
+if [ "$(head -1 rows.md 2> /dev/null)" = "$today" ]; then
+    grep -v "| FAILED: " rows.md > rows.new
+    mv rows.new rows.md
 else
-    rm -f handoff.md
-    line "# Hand-offs"
-    line ""
-    line "$today"
-    line ""
-    line "| P | D | import | result |"
-    line "|---|---|---|---|"
+    rm -f load-*
+    echo "$today" > rows.md
 fi
 
-# hand WORDS P-BACKEND D-BACKEND MANIFEST RANKS POLICY: one import, and a line of what came of it.
+# row WHAT RESULT
+row() { printf '| %s | %s |\n' "$1" "$2" | tee -a rows.md; }
+
+# known WHAT: whether this has been run.
+known() { grep -qF "| $1 |" rows.md; }
+
+# hand FOLDER WORDS P-BACKEND D-BACKEND MANIFEST RANKS POLICY: one import, in a folder of its own, which has `what` and `result` after it.
+# Before D's command stands $before.
 hand() {
-    words=$1 from=$2 to=$3 manifest=$4 ranks=$5 policy=$6
-    name=$(basename "$manifest" .json)
+    folder=$1 words=$2 from=$3 to=$4 manifest=$home/$5 ranks=$6 policy=$7
     p_gpu=0 d_gpu=$last
     [ "$ranks" -gt 1 ] && p_gpu=0,$last d_gpu=$last,0
-    cells="| $from $p_gpu | $to $d_gpu | $name, $policy, $ranks ranks ($words) |"
-    known "$cells" && return
-    rm -f ready prefill.log decode.log
+    what="$(basename "$manifest" .json), $policy, $ranks ranks ($words): $from $p_gpu to $to $d_gpu"
+    known "$what" && return
+    mkdir -p "$folder" && cd "$folder" || return
+    echo "$what" > ./what
     # What takes longer than this hangs: nothing here is to stay.
-    timeout 240 ./pagelift prefill "$manifest" --backend "$from" --gpu $p_gpu --tp "$ranks" --ready ready --json \
+    timeout 240 "$home/pagelift" prefill "$manifest" --backend "$from" --gpu $p_gpu --tp "$ranks" --ready ready --json \
         --policy "$policy" --timeout 120 > prefill.json 2> prefill.log &
     producer=$!
     waited=0
@@ -71,8 +70,9 @@ hand() {
         waited=$((waited + 1))
     done
     if [ -e ready ]; then
-        timeout 240 ./pagelift decode "$manifest" --backend "$to" --gpu "$d_gpu" --tp "$ranks" --from "$(cat ready)" --json \
-            --policy "$policy" --timeout 120 --generate 20 > decode.json 2> decode.log
+        # shellcheck disable=SC2086
+        timeout 240 $before "$home/pagelift" decode "$manifest" --backend "$to" --gpu "$d_gpu" --tp "$ranks" --from "$(cat ready)" \
+            --json --policy "$policy" --timeout 120 --generate 20 > decode.json 2> decode.log
         decoded=$?
     else
         decoded=none
@@ -82,49 +82,113 @@ hand() {
     wait $producer
     prefilled=$?
     if [ "$decoded" = 0 ] && [ $prefilled = 0 ]; then
-        said=$(tr -d ' ,\n"' < decode.json | sed 's/[{}\[\]]//g' | grep -o 'bytes_read:[0-9]*' | head -1)
-        time=$(grep -o '"read_seconds": [0-9.e-]*' decode.json | head -1)
-        said="verified; $said, $time"
+        sum() { grep -o "\"$1\": [0-9]*" "$2" | awk '{ all += $2 } END { print all + 0 }'; }
+        summary=$(grep -o 'ERROR SUMMARY: .*' decode.log decode.json | head -1)
+        said="verified: $(sum bytes_read decode.json) bytes read, digests of $(sum digests_compared decode.json) blocks compared"
+        echo "$said${summary:+; $summary}" > result
     else
-        failed=1
-        said="FAILED: P $prefilled ($(tail -1 prefill.log)), D $decoded ($(tail -1 decode.log 2> /dev/null))"
-        for file in prefill.log decode.log; do
-            [ -e $file ] && cp $file "failed-$name-$from-$to-$ranks-$policy-$file"
-        done
+        echo "FAILED: P $prefilled ($(tail -1 prefill.log)), D $decoded ($(tail -1 decode.log 2> /dev/null))" > result
     fi
-    line "$cells $said |"
 }
 
+# begin WORDS P-BACKEND D-BACKEND MANIFEST RANKS POLICY: the same, beside others; `finish` awaits them.
+begun=0
+begin() {
+    begun=$((begun + 1))
+    hand "hand-$begun" "$@" &
+}
+finish() {
+    wait
+    one=0
+    while [ $one -lt $begun ]; do
+        one=$((one + 1))
+        [ -e "hand-$one/result" ] || continue
+        row "$(cat "hand-$one/what")" "$(cat "hand-$one/result")"
+        if grep -q FAILED "hand-$one/result"; then
+            name=$(tr -cs 'a-z0-9.\n' '-' < "hand-$one/what")
+            for file in prefill.log decode.log; do
+                [ -e "hand-$one/$file" ] && cp "hand-$one/$file" "failed-$name$file"
+            done
+        fi
+    done
+    rm -rf hand-*
+    begun=0
+}
+
+# Of two GPUs any lifts from the pool that any has pinned, whichever is the caller's, with and without access to each other's memory.
+owners() {
+    what="laws of two GPUs: pool's owner, lifting GPU and current device in every combination, peer access absent and present"
+    known "$what" && return
+    if ./laws --ignored --test-threads 1 --show-output two_gpus several_gpus > laws.log 2>&1 && ! grep -q '^skipped' laws.log; then
+        row "$what" "$(grep '^test result' laws.log)"
+    else
+        row "$what" "FAILED: $(grep -E '^skipped|panicked|^test result' laws.log | head -1)"
+    fi
+}
+
+# What UCX says of its transports, once: in probe.log.
 probe() {
     ./pagelift doctor > doctor.txt 2>&1
-    # What UCX says of its transports, once: in probe.log.
     UCX_LOG_LEVEL=info UCX_PROTO_INFO=y NIXL_LOG_LEVEL=INFO
     export UCX_LOG_LEVEL UCX_PROTO_INFO NIXL_LOG_LEVEL
     : > probe.log
-    for from in cpu cuda; do
-        for to in cpu cuda; do
-            hand "with a log" $from $to manifests/small/hybrid.json 1 lift
-            { echo "== P $from, D $to"; cat prefill.log decode.log; } >> probe.log
-        done
+    for how in cpu,cpu,lift cpu,cuda,lift cuda,cpu,lift cuda,cuda,lift cuda,cuda,direct; do
+        from=${how%%,*} policy=${how##*,} to=${how#*,}
+        begin "with a log" "$from" "${to%,*}" manifests/small/hybrid.json 1 "$policy"
+        wait
+        { echo "== $how"; cat "hand-$begun/prefill.log" "hand-$begun/decode.log"; } >> probe.log 2> /dev/null
     done
-    hand "with a log" cuda cuda manifests/small/hybrid.json 1 direct
-    { echo "== P cuda, D cuda, direct"; cat prefill.log decode.log; } >> probe.log
+    finish
     unset UCX_LOG_LEVEL UCX_PROTO_INFO NIXL_LOG_LEVEL
 }
 
-# every MANIFEST...: each policy, on one rank and on two.
+# every MANIFEST...: each policy, on one rank and on two, six beside each other.
 every() {
     for manifest in "$@"; do
         for policy in lift round-down direct; do
             for ranks in 1 2; do
-                hand "20 tokens" cuda cuda "$manifest" $ranks $policy
+                begin "20 tokens" cuda cuda "$manifest" $ranks $policy
             done
         done
+        finish
     done
 }
 
 small() { every manifests/small/*.json; }
 large() { every manifests/*.json; }
+
+# each WORDS: one import of each policy.
+each() {
+    for policy in lift round-down direct; do
+        begin "$1" cuda cuda manifests/small/hybrid.json 1 $policy
+    done
+    finish
+}
+
+memcheck() {
+    if ! command -v compute-sanitizer > /dev/null; then
+        row "D under memcheck" "skipped: compute-sanitizer is not installed"
+        return
+    fi
+    before="compute-sanitizer --error-exitcode 9 --report-api-errors no"
+    each "D under compute-sanitizer"
+    before=
+}
+
+# Without the access of one GPU to the other's memory.
+no_ipc() {
+    UCX_TLS=^cuda_ipc
+    export UCX_TLS
+    each "without CUDA IPC"
+    unset UCX_TLS
+}
+
+# most FROM TO: the most MiB in use of each GPU among lines FROM to TO of gpu.log.
+most() {
+    awk -F, -v from="$1" -v to="$2" -v gpus=$((last + 1)) '
+        int((NR - 1) / gpus) >= from && int((NR - 1) / gpus) <= to && $2 > most[$1 + 0] { most[$1 + 0] = $2 + 0 }
+        END { for (gpu = 0; gpu < gpus; gpu++) printf "%s%d", gpu ? " and " : "", most[gpu] }' gpu.log
+}
 
 # Imports beside one large read, and many at a time, for each policy: load-*.md, .json and .svg. LOAD_SECONDS are those of each.
 load() {
@@ -135,25 +199,47 @@ load() {
         into=${rest%%,*}
         down=
         [ "$rest" = "$into" ] || down=${rest#*,}
-        cells="| $from | $into $down | 64 imports in flight for $seconds s |"
-        known "$cells" && continue
+        what="64 imports in flight for $seconds s: $from to $into${down:+, $down}"
+        known "$what" && continue
         name=load-$(echo "$from-$into$down" | tr -d ':')
+        nvidia-smi --query-gpu=index,memory.used --format=csv,noheader,nounits -l 1 > gpu.log &
+        watch=$!
+        sleep 3
         # shellcheck disable=SC2086
-        if timeout 600 ./pagelift load --from "$from" --into "$into" $down --pairs 2 --seconds "$seconds" --aborts 10 --out "$name" \
+        if timeout 600 ./pagelift load --from "$from" --into "$into" $down --pairs 1 --seconds "$seconds" --aborts 10 --out "$name" \
             > "$name.log" 2>&1; then
-            said=$(grep -E 'landed|held at the end' "$name.log" | sed 's/[│┆]//g; s/  */ /g' | tr '\n' ';')
+            samples=$(($(wc -l < gpu.log) / (last + 1)))
+            sleep 3
+            said=$(grep -E 'landed|held at the end' "$name.log" | sed 's/[│┆]//g; s/  */ /g; s/^ //; s/ $//' | tr '\n' ';')
+            third=$((seconds / 3))
+            said="$said MiB in use of each GPU: $(most 0 1) before, $(most $((samples - seconds)) $((samples - 2 * third))) in the first"
+            said="$said third, $(most $((samples - third)) $((samples - 4))) in the last, $(most $((samples + 1)) $((samples + 9))) after"
         else
-            failed=1
             said="FAILED: $(tail -1 "$name.log")"
         fi
-        line "$cells $said |"
+        kill $watch
+        wait $watch 2> /dev/null
+        row "$what" "$said"
     done
 }
 
-for part in "${@:-probe small large load}"; do
-    # Without arguments there is one word of all parts.
-    for one in $part; do $one; done
+# shellcheck disable=SC2086
+[ $# -gt 0 ] || set -- $parts
+for part in "$@"; do
+    case $part in
+        no-ipc) no_ipc ;;
+        *) $part ;;
+    esac
 done
-rm -f ready prefill.json decode.json
-[ $failed = 0 ] && echo "all passed" || echo "something failed: see handoff.md and failed-*"
-exit $failed
+{
+    printf '# Hand-offs\n\n%s\n\n| what | result |\n|---|---|\n' "$today"
+    tail -n +2 rows.md
+    for file in load-*.md; do
+        [ -e "$file" ] && printf '\n' && sed -E "1s/.*/# ${file%.md}/; s/^#/##/" "$file"
+    done
+} > handoff.md
+if grep -q "| FAILED: " rows.md; then
+    echo "something failed: see handoff.md and failed-*"
+    exit 1
+fi
+echo "all passed: see handoff.md"
