@@ -1,5 +1,5 @@
 //! What tests of others play, in small, in silence, and without ending the process: the main job for a manifest that nobody
-//! vouches for, and what `bench`, `calibrate` and `doctor` do on any GPU.
+//! vouches for, and what `bench`, `calibrate`, `doctor` and `prefill` do on any GPU.
 
 use std::path::Path;
 use std::time::Duration;
@@ -88,6 +88,27 @@ pub fn measure(gpu: &Cuda) -> Result<String, String> {
 pub fn calibrate(gpu: &Cuda) -> Result<String, String> {
     let record = calibrate::rehearse(gpu).map_err(|error| error.to_string())?;
     serde_json::to_string(&record).map_err(|error| error.to_string())
+}
+
+/// What `pagelift prefill` has filled.
+#[cfg(feature = "nixl")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefilled {
+    /// Cache groups.
+    pub groups: usize,
+    /// Extents of all pools.
+    pub extents: usize,
+    /// Bytes that an import would read.
+    pub bytes: u64,
+}
+
+/// Fills pools of a GPU as `pagelift prefill` does, arranged by a seed, and compares every byte of them.
+///
+/// # Errors
+/// As [`measure`].
+#[cfg(feature = "nixl")]
+pub fn prefill(gpu: &Cuda, manifest: &Path, seed: u64) -> Result<Prefilled, String> {
+    crate::handoff::rehearse(gpu, manifest, seed).map_err(|error| error.to_string())
 }
 
 /// Looks at a GPU as `pagelift doctor` does, with a first launch, and returns what it found as JSON.

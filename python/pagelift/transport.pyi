@@ -110,11 +110,12 @@ class Agent:
     """This process's end of all transfers: one a process, over NIXL. One producer and any number of consumers share it: whichever producer
     asks takes what peers say of any export.
 
-    `name` is what peers know it by: one that no other process has, nor had before. `plugin` is what carries bytes. Raises `NixlError`,
-    with what to do, where NIXL's library is not there, or lacks calls or the plugin. Threads of the library do not survive `fork`: make
-    it in the process that uses it.
+    `name` is what peers know it by: one that no other process has, nor had before. `plugin` is what carries bytes, and `parameters` are
+    the plugin's, by name, in place of those that suit imports (for UCX segments of 512 KiB over TCP, which it takes between a GPU and the
+    host where there is no RDMA). Raises `NixlError`, with what to do, where NIXL's library is not there, or lacks calls or the plugin.
+    Threads of the library do not survive `fork`: make it in the process that uses it.
     """
-    def __new__(cls, name: str, *, plugin: str = "UCX") -> Agent: ...
+    def __new__(cls, name: str, *, plugin: str = "UCX", parameters: dict[str, str] | None = None) -> Agent: ...
     @property
     def name(self) -> str:
         """Its name."""
@@ -298,6 +299,8 @@ class Consumer:
     def close(self) -> None:
         """Tells P that nothing more comes, and closes the connection. It comes after the last import has ended: reads in flight are given
         up, and may write until the agent is gone. Later calls are errors.
+
+        Raises `LaunchError` inside of a function that `replay` calls.
         """
 
 @final

@@ -14,7 +14,7 @@ use crate::backend::Cuda;
 use crate::error::OrRaise;
 use crate::foreign::{self, Interpreter};
 use crate::held::Held;
-use crate::locks::lock;
+use crate::locks::turn;
 use crate::memory::Registry;
 use crate::plan::Plan;
 use crate::stream::handle_of;
@@ -59,7 +59,7 @@ impl CopyEngine {
     /// there are no batches, `TypeError` for a plan of rows or digests. Nothing was enqueued then.
     #[pyo3(signature = (plan, calls=Word(CopyCalls::Each)))]
     fn copy(&self, py: Python<'_>, plan: &Plan, calls: Word<CopyCalls>) -> PyResult<CudaEvent> {
-        let (plan, calls) = (lock(py, &plan.0), calls.0);
+        let (plan, calls) = (turn(py, &plan.0)?, calls.0);
         let pages = Pages::of(&plan)?;
         let mut done = None;
         self.held.launch(py, |open, memory| {
@@ -74,7 +74,7 @@ impl CopyEngine {
     ///
     /// Raises `CaptureError` where the stream is not being captured, and as `copy`.
     fn record(&self, py: Python<'_>, plan: &Plan) -> PyResult<()> {
-        let plan = lock(py, &plan.0);
+        let plan = turn(py, &plan.0)?;
         let pages = Pages::of(&plan)?;
         self.held.record(py, |open, memory| pages.record(open, memory))
     }
@@ -84,7 +84,7 @@ impl CopyEngine {
     ///
     /// Raises `TypeError` for a plan of rows or digests, and what the driver says.
     fn chosen(&self, py: Python<'_>, plan: &Plan) -> PyResult<&'static str> {
-        let plan = lock(py, &plan.0);
+        let plan = turn(py, &plan.0)?;
         let pages = Pages::of(&plan)?;
         let chosen = self.held.look(py, |open| pages.chosen(open))?.or_raise()?;
         Ok(match chosen {

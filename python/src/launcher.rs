@@ -10,7 +10,7 @@ use crate::backend::Backend;
 use crate::error::OrRaise;
 use crate::foreign::Interpreter;
 use crate::held::Held;
-use crate::locks::{lock, read};
+use crate::locks::{read, turn};
 use crate::memory::Registry;
 use crate::plan::{DigestNumber, Plan};
 use crate::stream::handle_of;
@@ -58,7 +58,7 @@ impl Launcher {
     ) -> PyResult<Self> {
         let handle = stream.map(handle_of).transpose()?;
         let options = LauncherOptions { slots, workers, repeat };
-        let mut own = lock(py, &plan.0);
+        let mut own = turn(py, &plan.0)?;
         let registry = read(py, &memory.0.memory)?;
         let (plan, registry, engine) = (&mut *own, &*registry, &backend.0);
         // It copies tables to a GPU, and waits for that.
@@ -79,7 +79,7 @@ impl Launcher {
     /// plan of another geometry or larger capacity, or another launcher's mirror plan, `RegistryError` where an array is not
     /// registered, `TypeError` for a plan of another type. What was staged before still runs then.
     fn stage(&self, py: Python<'_>, plan: &Plan) -> PyResult<Ticket> {
-        let mut plan = lock(py, &plan.0);
+        let mut plan = turn(py, &plan.0)?;
         self.held.stage(py, |open, memory| Ok(Ticket(open.launcher.stage(memory, &mut plan).or_raise()?)))
     }
 

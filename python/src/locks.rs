@@ -17,6 +17,15 @@ pub fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
     mutex.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Locks what its holder waits for others with: a plan, which is locked until its launcher and registry are free, or a consumer.
+///
+/// # Errors
+/// Inside of a replay: whoever has it may be waiting for locks that the replay has.
+pub fn turn<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> PyResult<MutexGuard<'a, T>> {
+    refuse_inside_replay()?;
+    Ok(lock(py, mutex))
+}
+
 /// Locks for reading.
 ///
 /// # Errors
@@ -57,7 +66,7 @@ pub fn replaying<T>(replay: impl FnOnce() -> T) -> T {
 ///
 /// # Errors
 /// Inside of a replay.
-pub fn refuse_inside_replay() -> PyResult<()> {
+fn refuse_inside_replay() -> PyResult<()> {
     if !REPLAYS.get() {
         return Ok(());
     }

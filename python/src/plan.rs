@@ -12,7 +12,7 @@ use crate::error::OrRaise;
 use crate::geometry::Geometry;
 use crate::import::Import;
 use crate::keys::{DigestKey, GroupKey, RouteKey};
-use crate::locks::lock;
+use crate::locks::{lock, turn};
 use crate::reservations::{ImportId, Reservations};
 use crate::words::{Numbers, Word};
 
@@ -31,18 +31,18 @@ impl Plan {
 impl Plan {
     /// Jobs planned.
     #[getter]
-    fn jobs(&self, py: Python<'_>) -> usize {
-        lock(py, &self.0).jobs()
+    fn jobs(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(turn(py, &self.0)?.jobs())
     }
 
     /// Bytes that the launch copies (or digests read); `None` where only the device knows (row plans).
     #[getter]
-    fn bytes(&self, py: Python<'_>) -> Option<u64> {
-        lock(py, &self.0).bytes().map(Bytes::get)
+    fn bytes(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        Ok(turn(py, &self.0)?.bytes().map(Bytes::get))
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        lock(py, &self.0).to_string()
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(turn(py, &self.0)?.to_string())
     }
 }
 
@@ -73,8 +73,8 @@ impl PagePlan {
 
     /// Whether nothing is planned.
     #[getter]
-    fn is_empty(slf: &Bound<'_, Self>) -> bool {
-        slf.as_super().get().jobs(slf.py()) == 0
+    fn is_empty(slf: &Bound<'_, Self>) -> PyResult<bool> {
+        Ok(slf.as_super().get().jobs(slf.py())? == 0)
     }
 
     /// Copies whole blocks along a route, `sources[i]` to `destinations[i]`: sequences of block ids.
@@ -104,7 +104,7 @@ pub fn change<T>(
     plan: &Bound<'_, Plan>,
     change: impl FnOnce(&mut AnyPlan) -> pagelift_bindings::Result<T>,
 ) -> PyResult<T> {
-    change(&mut lock(plan.py(), &plan.get().0)).or_raise()
+    change(&mut *turn(plan.py(), &plan.get().0)?).or_raise()
 }
 
 fn pages(geometry: &Geometry, way: Way, jobs: u32, list_entries: u32) -> PyResult<Plan> {

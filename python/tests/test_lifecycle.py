@@ -203,7 +203,10 @@ def test_a_step_whose_graph_is_not_replayed_is_made_good(cpu):
     with pytest.raises(KeyError, match="no such graph"):
         engine.runner.replay(fails)
     # What would wait for the runner itself is refused instead.
+    plan = pagelift.RestorePlan(engine.geometry)
     calls = [engine.runner.stage, engine.runner.poll, engine.runner.close, lambda: engine.memory.allocate(cpu, "host", 64)]
+    # Another thread may have a plan, and wait with it for what the replay has.
+    calls += [plan.clear, lambda: plan.jobs, lambda: plan.bytes, lambda: repr(plan)]
     for call in calls:
         with pytest.raises(pagelift.LaunchError) as inside:
             engine.runner.replay(call)

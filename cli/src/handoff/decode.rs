@@ -108,7 +108,7 @@ impl Job<'_> {
             (self.rank, args.hand.gpu_of(self.rank.rank).into()),
         )?;
         let name = format!("decode-{}-{:016x}", self.rank.rank, random()?);
-        let agent_options = AgentOptions { name: &name, plugin: &args.hand.plugin };
+        let agent_options = AgentOptions::over(&name, &args.hand.plugin);
         agent::with(&mut world, &offer, agent_options, |world, agent, library| {
             let clock = Instant::now();
             let patience = Duration::from_secs(args.hand.timeout);

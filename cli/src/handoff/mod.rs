@@ -6,6 +6,7 @@
 //! | file | question it answers |
 //! |---|---|
 //! | `prefill` | what does P do? |
+//! | `fill` | how does P's content come into its pools? |
 //! | `arrange` | how does P keep what D's manifest imports? |
 //! | `decode` | what does D do? |
 //! | `reads` | how do the blocks of an import come? |
@@ -30,6 +31,8 @@ mod error;
 #[cfg(feature = "nixl")]
 mod facts;
 #[cfg(feature = "nixl")]
+mod fill;
+#[cfg(feature = "nixl")]
 mod mapped;
 #[cfg(feature = "nixl")]
 mod prefill;
@@ -44,6 +47,8 @@ mod secret;
 
 #[cfg(feature = "nixl")]
 pub use decode::command as decode;
+#[cfg(feature = "nixl")]
+pub use fill::rehearse;
 #[cfg(feature = "nixl")]
 pub use prefill::command as prefill;
 

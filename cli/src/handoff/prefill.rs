@@ -21,6 +21,7 @@ use super::arrange::{self, Arranged};
 use super::digests::{Block, digests, rows_of};
 use super::error::HandoffError;
 use super::facts::{self, Exchanged, RankOf};
+use super::fill::fill;
 use super::mapped::Mapped;
 use super::report::{ExportReport, PrefillReport, ended};
 use super::secret::secret;
@@ -113,7 +114,7 @@ impl Job<'_> {
             (self.rank, args.hand.gpu_of(self.rank.rank).into()),
         )?;
         let name = format!("prefill-{}-{:016x}", self.rank.rank, random()?);
-        let options = AgentOptions { name: &name, plugin: &args.hand.plugin };
+        let options = AgentOptions::over(&name, &args.hand.plugin);
         let regions = offer.regions.memory.len();
         let mut report = agent::with(&mut world, &offer, options, |world, agent, library| {
             let options = ProducerOptions { terms: args.terms(), ..ProducerOptions::new(random()?) };
@@ -146,29 +147,6 @@ impl Job<'_> {
         report.check()?;
         Ok(report)
     }
-}
-
-/// The prompt is computed: the reference's content comes to lie in P's blocks.
-fn fill<'m>(
-    world: &mut World<'m>,
-    model: &mut Model<'m>,
-    content: Content<'m>,
-    progress: Progress,
-) -> Result<(), HandoffError> {
-    let manifest = world.manifest;
-    let bar = progress.bytes("compute", manifest.handed_over());
-    for group in manifest.groups() {
-        let Some(side) = group.landing_side() else { continue };
-        let received = usize::try_from(group.received_blocks(side, manifest.span())).unwrap_or(usize::MAX);
-        let blocks = side.blocks.get(..received).unwrap_or(&side.blocks).to_vec();
-        model
-            .land(content, group, (side.pool.memory, 0, &blocks), |piece| {
-                bar.advance(piece.bytes.len() as u64);
-                world.put(piece).map_err(crate::restore::RestoreError::from)
-            })
-            .map_err(HandoffError::from)?;
-    }
-    Ok(())
 }
 
 /// Serves until as many exports are free as were asked for.

@@ -204,7 +204,7 @@ impl Report {
         let most = series.iter().flat_map(|one| &one.points).map(|(_, speed)| *speed).fold(1.0, f64::max);
         let step = 10_f64.powf(most.log10().floor());
         let ticks = (0..=10).map(|index| f64::from(index) * step).take_while(|tick| *tick < most + step);
-        let seconds = (end / 6.0).ceil().max(1.0);
+        let seconds = (end / 6.0).round().max(1.0);
         let marks = (0..=6).map(|index| f64::from(index) * seconds).take_while(|mark| *mark <= end);
         Some(Chart {
             title: format!("{} to {}, {}", self.from, self.into, flood.family),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what it expects by panicking")]
 
 mod doctor;
+mod gpu;
 mod handoff;
 mod load;
 mod mistakes;

@@ -1,5 +1,6 @@
 //! This process's end of NIXL, and the memory that it lends.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pagelift::error::MemoryError;
@@ -88,9 +89,10 @@ impl Held {
 /// This process's end of all transfers: one a process, over NIXL. One producer and any number of consumers share it: whichever producer
 /// asks takes what peers say of any export.
 ///
-/// `name` is what peers know it by: one that no other process has, nor had before. `plugin` is what carries bytes. Raises `NixlError`,
-/// with what to do, where NIXL's library is not there, or lacks calls or the plugin. Threads of the library do not survive `fork`: make
-/// it in the process that uses it.
+/// `name` is what peers know it by: one that no other process has, nor had before. `plugin` is what carries bytes, and `parameters` are
+/// the plugin's, by name, in place of those that suit imports (for UCX segments of 512 KiB over TCP, which it takes between a GPU and the
+/// host where there is no RDMA). Raises `NixlError`, with what to do, where NIXL's library is not there, or lacks calls or the plugin.
+/// Threads of the library do not survive `fork`: make it in the process that uses it.
 #[pyclass(frozen, module = "pagelift.transport")]
 pub struct Agent {
     /// Its name.
@@ -102,9 +104,18 @@ pub struct Agent {
 #[pymethods]
 impl Agent {
     #[new]
-    #[pyo3(signature = (name, *, plugin="UCX"))]
-    fn new(py: Python<'_>, name: String, plugin: &str) -> PyResult<Self> {
-        let options = AgentOptions { name: &name, plugin };
+    #[pyo3(signature = (name, *, plugin="UCX", parameters=None))]
+    fn new(
+        py: Python<'_>,
+        name: String,
+        plugin: &str,
+        parameters: Option<BTreeMap<String, String>>,
+    ) -> PyResult<Self> {
+        let given = parameters.as_ref().map(|parameters| {
+            parameters.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect::<Vec<_>>()
+        });
+        let mut options = AgentOptions::over(&name, plugin);
+        options.parameters = given.as_deref().unwrap_or(options.parameters);
         let made = py.detach(|| nixl::Agent::new(&nixl::Library::open()?, options)).or_raise()?;
         let held = Held { agent: Arc::new(made), loans: Arc::default() };
         Ok(Self { name, held: Mutex::new(Some(held)) })

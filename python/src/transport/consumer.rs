@@ -24,7 +24,7 @@ use super::producer::address_of;
 use super::seconds::Seconds;
 use super::tables::Tables;
 use crate::data::{parsed, told};
-use crate::locks::{lock, refuse_inside_replay, without_interpreter};
+use crate::locks::{turn, without_interpreter};
 use crate::words::{Word, Words};
 
 impl Words for Notices {
@@ -159,8 +159,6 @@ impl Consumer {
     ///
     /// Raises `LaunchError` inside of a function that `replay` calls.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        // It may zero rows, with the registry.
-        refuse_inside_replay()?;
         let (events, rank) = self.reading(py, |reading| {
             let Reading { consumer, landing, ids, rank, clock, .. } = reading;
             let events = py.detach(|| consumer.poll(Moment::now(*clock), landing));
@@ -205,17 +203,20 @@ impl Consumer {
 
     /// Tells P that nothing more comes, and closes the connection. It comes after the last import has ended: reads in flight are given
     /// up, and may write until the agent is gone. Later calls are errors.
-    fn close(&self, py: Python<'_>) {
-        let reading = lock(py, &self.0).take();
+    ///
+    /// Raises `LaunchError` inside of a function that `replay` calls.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let reading = turn(py, &self.0)?.take();
         py.detach(|| {
             if let Some(mut reading) = reading {
                 reading.consumer.close();
             }
         });
+        Ok(())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        match &*lock(py, &self.0) {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(match &*turn(py, &self.0)? {
             Some(Reading { consumer, .. }) => {
                 let state = match (consumer.over(), consumer.is_paired()) {
                     (Some(_), _) => "lost",
@@ -225,13 +226,14 @@ impl Consumer {
                 format!("Consumer({state}, {} imports in flight)", consumer.in_flight())
             }
             None => "Consumer(closed)".to_owned(),
-        }
+        })
     }
 }
 
 impl Consumer {
     fn reading<T>(&self, py: Python<'_>, look: impl FnOnce(&mut Reading) -> T) -> PyResult<T> {
-        lock(py, &self.0).as_mut().map(look).ok_or_else(closed)
+        // It may zero rows, and waits for the registry then.
+        turn(py, &self.0)?.as_mut().map(look).ok_or_else(closed)
     }
 }
 

@@ -15,7 +15,7 @@ mod memory;
 mod peer;
 mod transfer;
 
-pub use agent::{Agent, AgentOptions};
+pub use agent::{Agent, AgentOptions, UCX_PARAMETERS};
 pub use error::NixlError;
 pub use library::{Library, VARIABLE};
 pub use peer::{Prepared, Reading};

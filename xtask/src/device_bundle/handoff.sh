@@ -1,7 +1,7 @@
 #!/bin/sh
 # Hands imports over between processes by NIXL, on a machine with one or two NVIDIA GPUs, and writes handoff.md beside itself.
 #
-#   ./handoff.sh [PART ...]     all parts, or these: owners, probe, small, large, memcheck, no-ipc, load
+#   ./handoff.sh [PART ...]     all parts, or these: owners, probe, small, large, memcheck, no-ipc, segments, load
 #
 # All of it takes longer than a machine may be had for. So what was run of the same commit, GPUs and day is not run again, but for
 # what failed: rows.md remembers it. Remove that file to begin anew.
@@ -9,7 +9,7 @@
 # P's pools are in the memory of GPU 0, D's pages in that of the last GPU, D's host pools pinned. Of two ranks the second has it the
 # other way round.
 cd "$(dirname "$0")" || exit 1
-parts="owners probe small large memcheck no-ipc load"
+parts="owners probe small large memcheck no-ipc segments load"
 for part in "$@"; do
     case " $parts " in
         *" $part "*) ;;
@@ -83,7 +83,7 @@ hand() {
     prefilled=$?
     if [ "$decoded" = 0 ] && [ $prefilled = 0 ]; then
         sum() { grep -o "\"$1\": [0-9]*" "$2" | awk '{ all += $2 } END { print all + 0 }'; }
-        summary=$(grep -o 'ERROR SUMMARY: .*' decode.log decode.json | head -1)
+        summary=$(cat decode.log decode.json | grep -o 'ERROR SUMMARY: .*' | head -1)
         said="verified: $(sum bytes_read decode.json) bytes read, digests of $(sum digests_compared decode.json) blocks compared"
         echo "$said${summary:+; $summary}" > result
     else
@@ -183,6 +183,20 @@ no_ipc() {
     unset UCX_TLS
 }
 
+# What the size of UCX's segments over TCP makes of reads from a GPU into a host pool.
+segments() {
+    for size in 8k 64k 512k 4m; do
+        what="bf16 MLA in blocks of 128, device:0 to lift:$last, segments of $size"
+        known "$what" && continue
+        if UCX_TCP_TX_SEG_SIZE=$size UCX_TCP_RX_SEG_SIZE=$size timeout 120 ./pagelift load --from device:0 --into "lift:$last" \
+            --only mla-128 --pairs 1 --imports 1 --seconds 0 > segments.log 2>&1; then
+            row "$what" "$(awk -F ' *┆ *' '/bf16 MLA/ { print "one read " $6 ", import " $7 ", ratio " $8 }' segments.log)"
+        else
+            row "$what" "FAILED: $(tail -1 segments.log)"
+        fi
+    done
+}
+
 # most FROM TO: the most MiB in use of each GPU among lines FROM to TO of gpu.log.
 most() {
     awk -F, -v from="$1" -v to="$2" -v gpus=$((last + 1)) '
@@ -210,9 +224,9 @@ load() {
             > "$name.log" 2>&1; then
             samples=$(($(wc -l < gpu.log) / (last + 1)))
             sleep 3
-            said=$(grep -E 'landed|held at the end' "$name.log" | sed 's/[│┆]//g; s/  */ /g; s/^ //; s/ $//' | tr '\n' ';')
+            said=$(grep -E 'landed|held at the end' "$name.log" | sed 's/[│┆]//g; s/  */ /g; s/^ //; s/ *$/;/' | tr '\n' ' ')
             third=$((seconds / 3))
-            said="$said MiB in use of each GPU: $(most 0 1) before, $(most $((samples - seconds)) $((samples - 2 * third))) in the first"
+            said="${said}MiB in use of each GPU: $(most 0 1) before, $(most $((samples - seconds)) $((samples - 2 * third))) in the first"
             said="$said third, $(most $((samples - third)) $((samples - 4))) in the last, $(most $((samples + 1)) $((samples + 9))) after"
         else
             said="FAILED: $(tail -1 "$name.log")"
