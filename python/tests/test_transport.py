@@ -423,6 +423,14 @@ def test_the_library_and_its_plugins():
     with pytest.raises(transport.NixlError, match="`PIGEON`; it has .*UCX") as plugin:
         transport.Agent("a", plugin="PIGEON")
     assert plugin.value.kind == "NoPlugin"
+    # Parameters reach the plugin: it refuses a number that is none.
+    transport.Agent("a", parameters={"num_workers": "2"}).close()
+    with pytest.raises(transport.NixlError) as parameter:
+        transport.Agent("a", parameters={"num_workers": "many"})
+    assert parameter.value.kind == "Call"
+    for wrong in ([("num_workers", "2")], {"num_workers": 2}, {3: "2"}):
+        with pytest.raises(TypeError):
+            transport.Agent("a", parameters=wrong)
     agent = transport.Agent("b")
     assert agent.name == "b" and len(agent.metadata()) > 0 and repr(agent) == 'Agent("b", 0 regions)'
     agent.close()

@@ -19,7 +19,7 @@ mod reference;
 #[path = "../transport/world.rs"]
 mod world;
 
-use pagelift_transport::nixl::Library;
+use pagelift_transport::nixl::{Agent, AgentOptions, Library, NixlError, UCX_PARAMETERS};
 use serde::{Deserialize, Serialize};
 use world::{Arrangement, BLOCK, Engine, GroupMeaning, Meaning};
 
@@ -63,6 +63,20 @@ fn really(engine: &Engine) -> u64 {
 fn the_library_says_where_it_is() {
     let library = Library::open().unwrap();
     assert!(library.path().is_some_and(|path| path.ends_with("libnixl_capi.so")), "{library:?}");
-    let plugins = pagelift_transport::nixl::Agent::plugins(&library).unwrap();
+    let plugins = Agent::plugins(&library).unwrap();
     assert!(plugins.iter().any(|plugin| plugin == "UCX"), "{plugins:?}");
+}
+
+#[test]
+fn a_plugin_hears_of_its_parameters_and_may_refuse_them() {
+    let library = Library::open().unwrap();
+    let with = |parameters| AgentOptions { parameters, ..AgentOptions::new("told") };
+    assert_eq!(AgentOptions::over("told", "UCX").parameters, UCX_PARAMETERS);
+    assert!(AgentOptions::over("told", "POSIX").parameters.is_empty());
+    drop(Agent::new(&library, with(&[("num_workers", "2")])).unwrap());
+    let refused = Agent::new(&library, with(&[("num_workers", "many")])).map(drop).unwrap_err();
+    assert!(matches!(refused, NixlError::Call { .. }), "{refused}");
+    // A string that ends early is none of the library's.
+    let refused = Agent::new(&library, with(&[("num\0", "2")])).map(drop).unwrap_err();
+    assert!(matches!(refused, NixlError::Call { .. }), "{refused}");
 }
