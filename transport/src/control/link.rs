@@ -47,6 +47,8 @@ pub struct Link<S> {
     /// Bytes that leave; those before `sent` have left.
     leaving: Vec<u8>,
     sent: usize,
+    /// What was read last, so that to ask in vain costs a call and no more.
+    chunk: Vec<u8>,
 }
 
 enum State {
@@ -65,7 +67,8 @@ impl<S: Read + Write> Link<S> {
     pub fn new(stream: S, role: Role, secret: &Secret, nonce: Nonce) -> Self {
         let own = Greeting::new(role, nonce);
         let (leaving, state) = (own.to_bytes().to_vec(), State::Greeting(Vec::new()));
-        Self { stream, own, secret: secret.clone(), state, waiting: Vec::new(), leaving, sent: 0 }
+        let (waiting, chunk) = (Vec::new(), Vec::new());
+        Self { stream, own, secret: secret.clone(), state, waiting, leaving, sent: 0, chunk }
     }
 
     /// Goes on as far as it can: to the next message, or until nothing more is here.
@@ -99,25 +102,23 @@ impl<S: Read + Write> Link<S> {
                     (None, _) => frames.needs(),
                 },
             };
-            let Some(bytes) = self.read(needed)? else { return Ok(None) };
+            let Some(read) = self.read(needed)? else { return Ok(None) };
+            let bytes = self.chunk.get(..read).unwrap_or_default();
             match &mut self.state {
-                State::Greeting(theirs) => theirs.extend(bytes),
-                State::Greeted { frames, .. } => frames.push(&bytes),
+                State::Greeting(theirs) => theirs.extend_from_slice(bytes),
+                State::Greeted { frames, .. } => frames.push(bytes),
                 State::Over(_) => {}
             }
         }
     }
 
-    /// Reads about as many bytes as are needed, if any are there; none of a greeting's successor.
-    fn read(&mut self, needed: usize) -> Result<Option<Vec<u8>>, ControlError> {
-        let mut chunk = vec![0; needed.clamp(1, CHUNK)];
+    /// Reads about as many bytes as are needed into the chunk, if any are there; none of a greeting's successor.
+    fn read(&mut self, needed: usize) -> Result<Option<usize>, ControlError> {
+        self.chunk.resize(needed.clamp(1, CHUNK), 0);
         loop {
-            match self.stream.read(&mut chunk) {
+            match self.stream.read(&mut self.chunk) {
                 Ok(0) => return Err(ControlError::Ended),
-                Ok(read) => {
-                    chunk.truncate(read);
-                    return Ok(Some(chunk));
-                }
+                Ok(read) => return Ok(Some(read)),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error.into()),

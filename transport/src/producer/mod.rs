@@ -229,13 +229,19 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
                 Err(_) => self.counters.strange_notices = self.counters.strange_notices.saturating_add(1),
             }
         }
-        for mut connection in std::mem::take(&mut self.connections) {
-            match self.serve(now, &mut connection, engine) {
-                Ok(true) => self.connections.push(connection),
-                Ok(false) => self.closed(&connection, None),
-                Err(why) => self.closed(&connection, Some(why)),
+        let mut connections = std::mem::take(&mut self.connections);
+        connections.retain_mut(|connection| match self.serve(now, connection, engine) {
+            Ok(true) => true,
+            Ok(false) => {
+                self.closed(connection, None);
+                false
             }
-        }
+            Err(why) => {
+                self.closed(connection, Some(why));
+                false
+            }
+        });
+        self.connections = connections;
         while let Some(ended) = self.exports.ended(now) {
             // One rank reads each export.
             let end = ended.ranks.first().copied().unwrap_or(RankEnd::Gone);

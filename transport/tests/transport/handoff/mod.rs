@@ -7,6 +7,7 @@ mod lost;
 mod many;
 mod outcomes;
 mod pair;
+mod quiet;
 mod wires;
 
 use std::cell::RefCell;
