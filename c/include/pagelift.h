@@ -2167,6 +2167,11 @@ pagelift_status pagelift_runner_is_lost(pagelift_runner runner,
 pagelift_status pagelift_runner_set_stream(pagelift_runner runner,
                                            void *stream);
 
+// Uses a stream of the backend's own again. On the CPU, nothing is to be done.
+//
+// Errors: as `pagelift_launcher_set_stream`.
+pagelift_status pagelift_runner_set_own_stream(pagelift_runner runner);
+
 // Tells what was staged and launched for a kind of work (a pagelift_lane). Set `counters->size` before.
 //
 // Errors: PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of handles.

@@ -368,7 +368,19 @@ pub extern "C" fn pagelift_runner_is_lost(runner: Runner, is_lost: Out<bool>) ->
 /// Errors: as `pagelift_launcher_set_stream`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_set_stream(runner: Runner, stream: Out<c_void>) -> Status {
-    answer(|| runner.handle().change(|own| Ok(own.steps.value_mut().set_stream(Some(stream))?)))
+    switch(runner, Some(stream))
+}
+
+/// Uses a stream of the backend's own again. On the CPU, nothing is to be done.
+///
+/// Errors: as `pagelift_launcher_set_stream`.
+#[unsafe(no_mangle)]
+pub extern "C" fn pagelift_runner_set_own_stream(runner: Runner) -> Status {
+    switch(runner, None)
+}
+
+fn switch(runner: Runner, stream: Option<Out<c_void>>) -> Status {
+    answer(|| runner.handle().change(|own| Ok(own.steps.value_mut().set_stream(stream)?)))
 }
 
 /// A kind of a runner's work.

@@ -211,6 +211,7 @@ static void misuse(void) {
     IS(PAGELIFT_CAPTURE, pagelift_runner_record_before_forward(runner));
     IS(PAGELIFT_CAPTURE, pagelift_runner_record_after_forward(runner));
     IS(PAGELIFT_BACKEND, pagelift_runner_set_stream(runner, text));
+    OK(pagelift_runner_set_own_stream(runner));
     IS(PAGELIFT_WRONG_KIND, pagelift_runner_stage((pagelift_runner){lifecycle.value}, 0, &staged));
     IS(PAGELIFT_WRONG_KIND, pagelift_lifecycle_users((pagelift_lifecycle){runner.value}, 0, &(uint32_t){0}));
     pagelift_counters counters = {.size = sizeof counters};

@@ -177,6 +177,7 @@ static pagelift_status call(int line) {
     CALL(runner_is_idle, OF(runner, RUNNER), OUT_OF(bool, NOTHING))
     CALL(runner_is_lost, OF(runner, RUNNER), OUT_OF(bool, NOTHING))
     CALL(runner_set_stream, OF(runner, RUNNER), stream())
+    CALL(runner_set_own_stream, OF(runner, RUNNER))
     CALL(runner_counters, OF(runner, RUNNER), below(3), OUT_SIZED(counters, .reserved = 7))
     CALL(runner_free, DEAD(runner, RUNNER))
     CALL(prompt_span_new, mostly(draw(40)), below(2), NEW(prompt_span, NOTHING))
