@@ -93,7 +93,7 @@ pub enum Message {
     },
     /// D, where it has nothing else to say for a while: it is there.
     Here,
-    /// Both, last: nothing more will be said.
+    /// D, last: nothing more will be said. P ends a conversation by closing the connection.
     Bye,
 }
 
