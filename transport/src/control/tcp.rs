@@ -1,5 +1,6 @@
 //! Conversations over TCP.
 
+use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
@@ -46,6 +47,8 @@ pub trait Listen {
 pub struct Listener {
     socket: TcpListener,
     secret: Secret,
+    /// Open from the start: where the last file that this process may have is a conversation, that conversation can begin.
+    random: File,
 }
 
 impl Listener {
@@ -56,7 +59,7 @@ impl Listener {
     pub fn bind(address: SocketAddr, secret: &Secret) -> Result<Self, ControlError> {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, secret: secret.clone() })
+        Ok(Self { socket, secret: secret.clone(), random: random()? })
     }
 
     /// Where it listens: with the port that the system chose, where 0 was asked for.
@@ -73,7 +76,10 @@ impl Listen for Listener {
 
     fn accept(&mut self) -> Result<Option<Self::Wire>, ControlError> {
         match self.socket.accept() {
-            Ok((stream, _)) => link(stream, Role::Producer, &self.secret).map(Some),
+            Ok((stream, _)) => {
+                let nonce = drawn(&mut self.random)?;
+                link(stream, Role::Producer, &self.secret, nonce).map(Some)
+            }
             Err(error) => match error.kind() {
                 // Who has gone before being let in hurts nobody.
                 ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted => Ok(None),
@@ -92,14 +98,21 @@ pub fn connect(
     secret: &Secret,
     patience: Duration,
 ) -> Result<Link<TcpStream>, ControlError> {
-    link(TcpStream::connect_timeout(&address, patience)?, Role::Consumer, secret)
+    // Before P is given a connection that would say nothing.
+    let nonce = nonce()?;
+    link(TcpStream::connect_timeout(&address, patience)?, Role::Consumer, secret, nonce)
 }
 
-fn link(stream: TcpStream, role: Role, secret: &Secret) -> Result<Link<TcpStream>, ControlError> {
+fn link(
+    stream: TcpStream,
+    role: Role,
+    secret: &Secret,
+    nonce: Nonce,
+) -> Result<Link<TcpStream>, ControlError> {
     stream.set_nonblocking(true)?;
     // Messages are short, and heartbeats must not wait for others.
     stream.set_nodelay(true)?;
-    Ok(Link::new(stream, role, secret, nonce()?))
+    Ok(Link::new(stream, role, secret, nonce))
 }
 
 /// Thirty-two bytes that nobody can guess, from the system.
@@ -107,7 +120,15 @@ fn link(stream: TcpStream, role: Role, secret: &Secret) -> Result<Link<TcpStream
 /// # Errors
 /// Where the system has none.
 pub fn nonce() -> io::Result<Nonce> {
+    drawn(&mut random()?)
+}
+
+fn random() -> io::Result<File> {
+    File::open("/dev/urandom")
+}
+
+fn drawn(random: &mut File) -> io::Result<Nonce> {
     let mut nonce = Nonce::default();
-    std::fs::File::open("/dev/urandom")?.read_exact(&mut nonce)?;
+    random.read_exact(&mut nonce)?;
     Ok(nonce)
 }

@@ -190,6 +190,40 @@ fn nothing_is_told_to_who_lacks_the_secret() {
     assert_eq!(hear(&mut ends, 0), Err(ControlError::Forged));
 }
 
+/// Set where a test is in a process of its own, which may have few files open.
+const FEW_FILES: &str = "PAGELIFT_TEST_FEW_FILES";
+
+#[test]
+fn the_last_file_that_a_process_may_have_is_a_conversation() {
+    if std::env::var_os(FEW_FILES).is_none() {
+        let name = std::thread::current().name().unwrap().to_owned();
+        let mut own = std::process::Command::new("sh");
+        own.args(["-c", r#"ulimit -n 64 && exec "$0" --exact "$1" --nocapture"#]);
+        own.arg(std::env::current_exe().unwrap()).arg(name).env(FEW_FILES, "1");
+        let output = own.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{output:?}");
+        return;
+    }
+    let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap(), &secret()).unwrap();
+    let address = listener.address().unwrap();
+    let guests = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];
+    let mut files = Vec::new();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        files.push(file);
+    }
+    files.pop();
+    let mut first = listener.accept().unwrap().unwrap();
+    // For the next one there is none: it waits until there is.
+    assert!(matches!(listener.accept(), Err(ControlError::Stream { .. })));
+    files.pop();
+    let mut second = listener.accept().unwrap().unwrap();
+    for wire in [&mut first, &mut second] {
+        assert_eq!(wire.receive(), Ok(None));
+    }
+    drop(guests);
+}
+
 #[test]
 fn a_stranger_is_kept_no_large_frame_for() {
     let mut listener = Listener::bind("127.0.0.1:0".parse().unwrap(), &secret()).unwrap();
