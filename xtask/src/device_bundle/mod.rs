@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::c;
@@ -16,7 +16,7 @@ mod libraries;
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// The folder to make; it must not be there yet.
+    /// The folder to make; it must not be there yet. Where something fails it is not made.
     folder: PathBuf,
     /// Also what hands imports over between two GPUs by NIXL, with its library. (Set what `cargo xtask nixl` prints.)
     #[arg(long)]
@@ -30,8 +30,35 @@ const SCRIPT: &str = include_str!("run.sh");
 const HANDOFF: &str = include_str!("handoff.sh");
 
 pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
-    let folder = &args.folder;
-    fs::create_dir(folder).with_context(|| format!("could not make {}", folder.display()))?;
+    whole(&args.folder, |folder| fill(workspace, folder, args.nixl))?;
+    println!(
+        "{0} is ready. Take it to a machine with a GPU and run {0}/run.sh, which writes results.md.",
+        args.folder.display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a folder that is there with all that `fill` puts into it, or not at all.
+fn whole(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let failed = || format!("could not make {}", folder.display());
+    if folder.symlink_metadata().is_ok() {
+        bail!("{}: it is there already; name another, or remove it", failed());
+    }
+    // Beside it, so that it only has to be renamed.
+    let beside = folder.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
+    let mut part = tempfile::Builder::new();
+    // As any folder: less what the user's mask says.
+    let part = part.prefix(".device-bundle-").permissions(fs::Permissions::from_mode(0o777));
+    let part = part.tempdir_in(beside).with_context(failed)?;
+    fill(part.path())?;
+    fs::rename(part.path(), folder).with_context(failed)?;
+    // It is no temporary one any more.
+    let _ = part.keep();
+    Ok(())
+}
+
+/// Builds everything, and puts it into a folder.
+fn fill(workspace: &Workspace, folder: &Path, with_nixl: bool) -> Result<()> {
     let commit = process::ask(
         Command::new("git").args(["describe", "--always", "--dirty"]).current_dir(workspace.root()),
     );
@@ -43,7 +70,7 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     };
     let laws = built(&["test", "--no-run", "--package", "pagelift", "--test", "laws"], "laws")?;
     let mut words = vec!["build", "--package", "pagelift-cli"];
-    if args.nixl {
+    if with_nixl {
         words.extend(["--features", "nixl"]);
     }
     let program = built(&words, "pagelift")?;
@@ -58,7 +85,7 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
     copy_manifests(&workspace.root().join("manifests"), &folder.join("manifests"))?;
     fs::write(folder.join("commit"), &commit)?;
     let mut scripts = vec![("run.sh", SCRIPT)];
-    if args.nixl {
+    if with_nixl {
         libraries::copy(workspace, &folder.join("nixl"))?;
         scripts.push(("handoff.sh", HANDOFF));
     }
@@ -67,11 +94,7 @@ pub fn main(workspace: &Workspace, args: &Args) -> Result<ExitCode> {
         fs::write(&script, text)?;
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     }
-    println!(
-        "{0} is ready. Take it to a machine with a GPU and run {0}/run.sh, which writes results.md.",
-        folder.display()
-    );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Builds something of a commit in release, and asks cargo where it lies.
@@ -118,6 +141,34 @@ fn copy_manifests(from: &Path, to: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bundle_that_cannot_be_made_leaves_no_folder() {
+        let outer = tempfile::tempdir().unwrap();
+        let names = || {
+            let entries = fs::read_dir(outer.path()).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+        };
+        let folder = outer.path().join("bundle");
+        let write = |text: &'static str| move |into: &Path| Ok(fs::write(into.join("commit"), text)?);
+        let failed = whole(&folder, |into| {
+            write("half")(into)?;
+            bail!("a build failed")
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "a build failed");
+        assert!(names().is_empty());
+        // So it can be tried again; and what is there stays as it is.
+        whole(&folder, write("first")).unwrap();
+        let twice = whole(&folder, write("second")).unwrap_err();
+        assert!(twice.to_string().contains("it is there already"), "{twice}");
+        assert_eq!(names(), ["bundle"]);
+        assert_eq!(fs::read_to_string(folder.join("commit")).unwrap(), "first");
+        // Others may read it as they may read any that this user makes.
+        let plain = outer.path().join("plain");
+        fs::create_dir(&plain).unwrap();
+        let mode = |of: &Path| of.metadata().unwrap().permissions().mode();
+        assert_eq!(mode(&folder), mode(&plain));
+    }
 
     #[test]
     fn manifests_are_copied_with_their_folders() {
