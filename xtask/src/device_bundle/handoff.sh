@@ -40,7 +40,7 @@ if [ "$(head -1 rows.md 2> /dev/null)" = "$today" ]; then
     grep -v "| FAILED: " rows.md > rows.new
     mv rows.new rows.md
 else
-    rm -f load-*
+    rm -f load-* failed-*
     echo "$today" > rows.md
 fi
 
@@ -104,12 +104,12 @@ finish() {
         one=$((one + 1))
         [ -e "hand-$one/result" ] || continue
         row "$(cat "hand-$one/what")" "$(cat "hand-$one/result")"
-        if grep -q FAILED "hand-$one/result"; then
-            name=$(tr -cs 'a-z0-9.\n' '-' < "hand-$one/what")
-            for file in prefill.log decode.log; do
-                [ -e "hand-$one/$file" ] && cp "hand-$one/$file" "failed-$name$file"
-            done
-        fi
+        name=$(tr -cs 'a-z0-9.\n' '-' < "hand-$one/what")
+        for file in prefill.log decode.log; do
+            # It may have failed before.
+            rm -f "failed-$name$file"
+            grep -q FAILED "hand-$one/result" && [ -e "hand-$one/$file" ] && cp "hand-$one/$file" "failed-$name$file"
+        done
     done
     rm -rf hand-*
     begun=0
@@ -126,18 +126,23 @@ owners() {
     fi
 }
 
-# What UCX says of its transports, once: in probe.log.
+# What UCX says of its transports, once: in probe.log. Of what is not run again, what it has said before stays there.
 probe() {
     ./pagelift doctor > doctor.txt 2>&1
     UCX_LOG_LEVEL=info UCX_PROTO_INFO=y NIXL_LOG_LEVEL=INFO
     export UCX_LOG_LEVEL UCX_PROTO_INFO NIXL_LOG_LEVEL
-    : > probe.log
+    : > probe.new
     for how in cpu,cpu,lift cpu,cuda,lift cuda,cpu,lift cuda,cuda,lift cuda,cuda,direct; do
         from=${how%%,*} policy=${how##*,} to=${how#*,}
         begin "with a log" "$from" "${to%,*}" manifests/small/hybrid.json 1 "$policy"
         wait
-        { echo "== $how"; cat "hand-$begun/prefill.log" "hand-$begun/decode.log"; } >> probe.log 2> /dev/null
+        if [ -e "hand-$begun/result" ]; then
+            { echo "== $how"; cat "hand-$begun/prefill.log" "hand-$begun/decode.log"; } >> probe.new 2> /dev/null
+        else
+            awk -v heading="== $how" '/^== / { own = $0 == heading } own' probe.log >> probe.new 2> /dev/null
+        fi
     done
+    mv probe.new probe.log
     finish
     unset UCX_LOG_LEVEL UCX_PROTO_INFO NIXL_LOG_LEVEL
 }
