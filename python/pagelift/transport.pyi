@@ -138,7 +138,7 @@ class Agent:
 
 @final
 class Ask:
-    """What a rank of D asks for. Two asks are equal where all that is asked, and when, is."""
+    """What a rank of D asks for. Two asks are equal where they are the same one: D that asks once more has another."""
     @property
     def request(self) -> int:
         """The request, by the number that both engines know it by."""

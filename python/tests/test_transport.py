@@ -22,14 +22,14 @@ class Both:
 
     count = 0
 
-    def __init__(self, ours=None, theirs=None, secret=SECRET, most_exports=8, **options):
+    def __init__(self, ours=None, theirs=None, secret=SECRET, most_exports=8, presence=5.0, **options):
         Both.count += 1
         self.theirs = theirs or world_side(1, "device", SEED)
         self.ours = ours or world_side(1, "host", OTHER)
         self.agents = [side.join(f"{name}-{Both.count}") for name, side in (("p", self.theirs), ("d", self.ours))]
         (p, offer), (d, own) = self.agents
         self.producer = transport.Producer(p, offer, "127.0.0.1:0", SECRET, most_exports=most_exports, **options)
-        self.consumer = transport.Consumer(d, own, self.producer.address, secret)
+        self.consumer = transport.Consumer(d, own, self.producer.address, secret, presence=presence)
 
     def until(self, done):
         return until(done, self.producer, self.consumer)
@@ -229,6 +229,18 @@ def test_an_engine_may_refuse_or_take_its_time():
         both.consumer.cancel(4)
         assert of(both.until(has("ended")), "ended")[0]["why"].kind == "Cancelled"
         assert both.producer.held == 0 and both.producer.counters()["freed"] == 2
+
+
+def test_an_ask_stays_the_same_while_a_decoder_says_that_it_waits():
+    with Both(presence=0.02) as both:
+        ask = both.ask(1)
+        start = time.monotonic()
+        said = both.until(lambda _: time.monotonic() - start > 0.3)
+        assert not of(said, "asked") and not of(said, "withdrawn")
+        both.producer.grant(ask, both.theirs.tables)
+        said = both.until(lambda said: has("ended")(said) and has("freed")(said))
+        assert of(said, "ended")[0]["landed"] and of(said, "granted")[0]["ask"] == ask
+        check(both.ours, both.theirs)
 
 
 def test_what_a_lost_decoder_asked_for_is_withdrawn_or_expires():

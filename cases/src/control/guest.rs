@@ -25,9 +25,9 @@ impl World {
         let [_, ours] = offers();
         for _ in 0..milliseconds {
             self.now += 1;
-            let polled = self.producer.poll(at(self.now), &mut self.engine);
+            let polled = self.producer.poll(|| at(self.now), &mut self.engine);
             self.seen.extend(polled.expect("a guest breaks neither the listener nor the transport"));
-            for event in self.consumer.poll(at(self.now), &mut Within(ours)) {
+            for event in self.consumer.poll(|| at(self.now), &mut Within(ours)) {
                 match event {
                     ConsumerEvent::Ended { id, end } => self.ends.push((id, end)),
                     ConsumerEvent::Lost { why } => panic!("D has lost P: {why}"),
@@ -116,7 +116,9 @@ pub(super) fn run(draw: &mut Draw) {
     world.pass(200);
     world.import(2);
     world.pass(200);
-    let [(1, _), (2, End::Landed { awaited: true })] = world.ends[..] else { panic!("{:?}", world.ends) };
+    let [(1, _), (2, End::Landed { awaited: true, filled: true })] = world.ends[..] else {
+        panic!("{:?}", world.ends)
+    };
     assert_eq!((world.consumer.in_flight(), carrier.in_flight()), (0, 0));
     // Leases are over, and so is the guest's connection.
     assert_eq!((world.producer.held(), world.producer.connections()), (0, 1));

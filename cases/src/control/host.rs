@@ -37,7 +37,7 @@ pub(super) fn run(draw: &mut Draw) {
     let mut pass = |consumer: &mut Consumer<_, _, u32>, milliseconds: u64| {
         for _ in 0..milliseconds {
             now += 1;
-            for event in consumer.poll(at(now), &mut Within(ours)) {
+            for event in consumer.poll(|| at(now), &mut Within(ours)) {
                 if let ConsumerEvent::Ended { id, end } = event {
                     ended.push((id, end));
                 }

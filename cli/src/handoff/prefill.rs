@@ -163,7 +163,7 @@ fn serve<B: Backend>(
     let bar = progress.steps("export", args.requests.into());
     let mut said = 0;
     while !producer.is_finished() {
-        for event in producer.poll(Moment::now(start), &mut engine)? {
+        for event in producer.poll(|| Moment::now(start), &mut engine)? {
             match event {
                 ProducerEvent::Closed { why: Some(why), .. } if closed < MOST_CLOSED => {
                     closed += 1;

@@ -62,15 +62,16 @@ impl<X: Carrier, W, B> fmt::Debug for Reads<'_, X, W, B> {
 }
 
 impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
-    fn now(&self) -> Moment {
-        Moment::now(self.clock)
+    /// Since when, as it can be asked while the consumer goes on.
+    fn clock(&self) -> impl Fn() -> Moment + use<X, W, B> {
+        let start = self.clock;
+        move || Moment::now(start)
     }
 
     /// Waits until P's offer is here.
     pub fn pair(&mut self, import: &mut Landing<'_, '_, B>) -> Result<(), HandoffError> {
         while !self.consumer.is_paired() {
-            let now = self.now();
-            for event in self.consumer.poll(now, import) {
+            for event in self.consumer.poll(self.clock(), import) {
                 if let ConsumerEvent::Lost { why } = event {
                     return Err(why.into());
                 }
@@ -106,9 +107,9 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
             (import.progress.bytes("read", import.world.manifest.handed_over()), Instant::now());
         let (mut theirs, mut begun) = (BlockTables::new(), asked);
         loop {
-            let (now, turn) = (self.now(), Instant::now());
+            let turn = Instant::now();
             let mut memory = Landing { world: import.world, mapped: self.mapped, backend: self.backend };
-            for event in self.consumer.poll(now, &mut memory) {
+            for event in self.consumer.poll(self.clock(), &mut memory) {
                 match event {
                     ConsumerEvent::Begun { reads, bytes, zeroed, exported, .. } => {
                         (theirs, begun) = (exported, turn);
@@ -192,8 +193,7 @@ impl<X: Carrier, W: Wire, B: Backend> Reads<'_, X, W, B> {
         let start = Instant::now();
         self.consumer.close();
         while !self.consumer.is_left() && start.elapsed() < GOODBYE {
-            let now = self.now();
-            self.consumer.poll(now, memory);
+            self.consumer.poll(self.clock(), memory);
             std::thread::sleep(POLL);
         }
     }

@@ -134,7 +134,7 @@ impl<'a, 'b> Pair<'a, 'b> {
 
     /// Goes on, as far as it can without waiting.
     pub fn poll(&mut self) -> Result<Vec<ConsumerEvent<u64>>, LoadError> {
-        let events = self.consumer.poll(Moment::now(self.clock), self.side);
+        let events = self.consumer.poll(|| Moment::now(self.clock), self.side);
         match events.iter().find_map(|event| match event {
             ConsumerEvent::Lost { why } => Some(why.clone().into()),
             ConsumerEvent::Stuck { .. } => {

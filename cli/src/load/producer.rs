@@ -128,7 +128,7 @@ pub fn serve<B: Backend>(backend: &B, spec: &Spec) -> Result<(), LoadError> {
             producer.stop();
         }
         let before = producer.counters().0;
-        producer.poll(Moment::now(start), &mut engine)?;
+        producer.poll(|| Moment::now(start), &mut engine)?;
         if producer.counters().0 != before {
             busy = Instant::now();
         }

@@ -161,7 +161,7 @@ impl Consumer {
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let (events, rank) = self.reading(py, |reading| {
             let Reading { consumer, landing, ids, rank, clock, .. } = reading;
-            let events = py.detach(|| consumer.poll(Moment::now(*clock), landing));
+            let events = py.detach(|| consumer.poll(|| Moment::now(*clock), landing));
             let known = events.into_iter().map(|event| {
                 let id = match &event {
                     ConsumerEvent::Ended { id, .. } => ids.remove(id),
@@ -266,7 +266,7 @@ fn of_event<'py>(
             dictionary.set_item("event", "ended")?;
             dictionary.set_item("request", request)?;
             let (landed, awaited, why, valid) = match &end {
-                End::Landed { awaited } => (true, Some(*awaited), None, PyDict::new(py)),
+                End::Landed { awaited, .. } => (true, Some(*awaited), None, PyDict::new(py)),
                 End::Failed { why, valid } => {
                     let tokens = PyDict::new(py);
                     for (group, valid) in valid {

@@ -1,6 +1,6 @@
 //! P's end: what D's ranks ask for is polled, and granted or refused.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io;
 use std::mem;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ use crate::data::told;
 use crate::error::of_kind;
 use crate::locks::{lock, without_interpreter};
 
-/// What a rank of D asks for. Two asks are equal where all that is asked, and when, is.
+/// What a rank of D asks for. Two asks are equal where they are the same one: D that asks once more has another.
 #[pyclass(frozen, eq, hash, from_py_object, module = "pagelift.transport")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ask(producer::Ask);
@@ -61,9 +61,8 @@ impl Ask {
 struct Answers {
     /// What was asked for, with the answer where there is one.
     waiting: HashMap<producer::Ask, Option<Answer<()>>>,
-    /// What was asked for or answered in this turn.
-    seen: HashSet<producer::Ask>,
     asked: Vec<producer::Ask>,
+    withdrawn: Vec<producer::Ask>,
     freed: Vec<Freed<()>>,
 }
 
@@ -71,7 +70,6 @@ impl Exporter for Answers {
     type Blocks = ();
 
     fn export(&mut self, ask: &producer::Ask) -> Answer<()> {
-        self.seen.insert(*ask);
         match self.waiting.remove(ask) {
             Some(Some(answer)) => return answer,
             Some(None) => {}
@@ -81,20 +79,15 @@ impl Exporter for Answers {
         Answer::NotYet
     }
 
+    fn withdrawn(&mut self, ask: &producer::Ask) {
+        // Of what was not said to be asked for, nothing is said.
+        if self.waiting.remove(ask).is_some() {
+            self.withdrawn.push(*ask);
+        }
+    }
+
     fn free(&mut self, freed: Freed<()>) {
         self.freed.push(freed);
-    }
-}
-
-impl Answers {
-    /// What nobody waits for any more: its connection is over.
-    fn withdrawn(&mut self) -> Vec<producer::Ask> {
-        let seen = mem::take(&mut self.seen);
-        let gone: Vec<_> = self.waiting.keys().filter(|ask| !seen.contains(ask)).copied().collect();
-        for ask in &gone {
-            self.waiting.remove(ask);
-        }
-        gone
     }
 }
 
@@ -103,7 +96,6 @@ struct Serving {
     // Dropped in this order: the agent goes before its memory.
     producer: producer::Producer<std::sync::Arc<nixl::Agent>, Listener, ()>,
     answers: Answers,
-    most_exports: usize,
     clock: Instant,
     _held: Held,
 }
@@ -153,7 +145,7 @@ impl Producer {
         let transfer = std::sync::Arc::clone(&held.agent);
         let producer = producer::Producer::new(transfer, listener, offer.offer.clone(), options);
         let (producer, answers, clock) = (producer.or_raise()?, Answers::default(), Instant::now());
-        Ok(Self(Mutex::new(Some(Serving { producer, answers, most_exports, clock, _held: held }))))
+        Ok(Self(Mutex::new(Some(Serving { producer, answers, clock, _held: held }))))
     }
 
     /// Goes on, and returns what happened: a list of dictionaries by `event`. It does not wait; call it a few times for each heartbeat at
@@ -172,18 +164,14 @@ impl Producer {
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let (events, asked, withdrawn, freed) = {
             let mut serving = lock(py, &self.0);
-            let Serving { producer, answers, clock, most_exports, .. } =
-                serving.as_mut().ok_or_else(closed)?;
-            let events = py.detach(|| producer.poll(Moment::now(*clock), answers)).or_raise()?;
+            let Serving { producer, answers, clock, .. } = serving.as_mut().ok_or_else(closed)?;
+            let events = py.detach(|| producer.poll(|| Moment::now(*clock), answers)).or_raise()?;
             for event in &events {
                 if let ProducerEvent::Granted { ask, .. } | ProducerEvent::Refused { ask, .. } = event {
                     answers.waiting.remove(ask);
                 }
             }
-            let asked = mem::take(&mut answers.asked);
-            // With as many exports as there may be, nobody was asked, and so nobody is known to be gone.
-            let asked_all = producer.held().saturating_add(answers.freed.len()) < *most_exports;
-            let withdrawn = if asked_all { answers.withdrawn() } else { Vec::new() };
+            let (asked, withdrawn) = (mem::take(&mut answers.asked), mem::take(&mut answers.withdrawn));
             (events, asked, withdrawn, mem::take(&mut answers.freed))
         };
         let mut told = Vec::new();

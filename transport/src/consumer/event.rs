@@ -59,6 +59,8 @@ pub enum End {
     Landed {
         /// Whether the engine waits to hear it.
         awaited: bool,
+        /// Whether there were blocks to fill.
+        filled: bool,
     },
     /// Some bytes are not; nothing of it is to be published.
     Failed {
@@ -133,19 +135,23 @@ const fn words(why: Ending) -> &'static str {
 /// ```
 #[must_use]
 pub fn posted(request: RequestId, ranks: Ranks, wanted: &BlockTables) -> Event<'static> {
-    let something = wanted.iter().any(|(_, table)| table.iter().next().is_some());
-    Event::Posted { request, ranks, each: something.into() }
+    Event::Posted { request, ranks, each: fills(wanted).into() }
+}
+
+/// Whether there is any block to fill.
+pub(super) fn fills(wanted: &BlockTables) -> bool {
+    wanted.iter().any(|(_, table)| table.iter().next().is_some())
 }
 
 impl ConsumerEvent<RequestId> {
-    /// What a lifecycle is told of it, by that rank: the end of what [`posted`] has announced. Nothing of an import that had
-    /// nothing to read, or that nobody waits for.
+    /// What a lifecycle is told of it, by that rank: the end of what [`posted`] has announced. Nothing of an import that wanted
+    /// nothing.
     #[must_use]
     pub fn of_lifecycle(&self, rank: Rank) -> Option<Event<'static>> {
         let Self::Ended { id: request, end } = self else { return None };
         let read = match end {
-            End::Landed { awaited: false } => return None,
-            End::Landed { awaited: true } => Read::Landed,
+            End::Landed { filled: false, .. } => return None,
+            End::Landed { filled: true, .. } => Read::Landed,
             // Nothing was announced.
             End::Failed { valid, .. } if valid.is_empty() => return None,
             End::Failed { valid, .. } => Read::Failed { valid: least(valid) },

@@ -1,11 +1,12 @@
 //! One import of one rank, from its wish to its end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pagelift_planner::geometry::{GroupKind, Memory};
 use pagelift_planner::quantity::Tokens;
 
-use super::event::{ConsumerEvent, End, Failure};
+use super::event::{ConsumerEvent, End, Failure, fills};
 use super::{ConsumerCounters, ConsumerOptions, Notices, Paired, Wanted};
 use crate::control::{Message, Wire};
 use crate::descriptors::End as ListEnd;
@@ -50,6 +51,12 @@ struct Reads<R> {
     parts: Vec<Option<R>>,
     /// The GPUs that they write.
     devices: Vec<u64>,
+    /// Whether any has landed.
+    any: bool,
+    /// What was valid before any of them.
+    before: Vec<(Arc<str>, Tokens)>,
+    /// Whether there are blocks to fill.
+    filled: bool,
     /// What P has said since the last turn.
     said: Vec<ReadEvent>,
     /// What is to be done once they have been begun: of an import without reads, all.
@@ -62,8 +69,11 @@ struct Reads<R> {
 }
 
 /// What an import goes on with.
-pub(super) struct Turn<'t, X: Transfer, W> {
+pub(super) struct Turn<'t, X: Transfer, W, M> {
+    /// When it began.
     pub now: Moment,
+    pub clock: &'t dyn Fn() -> Moment,
+    pub memory: &'t mut M,
     pub transfer: &'t X,
     pub paired: Option<&'t Paired<X::Lists>>,
     pub wire: &'t mut W,
@@ -73,6 +83,10 @@ pub(super) struct Turn<'t, X: Transfer, W> {
     pub counters: &'t mut ConsumerCounters,
     /// Whether something was said to P.
     pub spoke: bool,
+    /// Reads that were begun in it, with their bytes and entries.
+    pub begun: u32,
+    pub bytes: u64,
+    pub entries: usize,
 }
 
 /// An event of an import, which does not know its id.
@@ -155,10 +169,9 @@ impl<R> Import<R> {
     }
 
     /// Goes on as far as it can.
-    pub fn go_on<X: Transfer<Reading = R>, W: Wire>(
+    pub fn go_on<X: Transfer<Reading = R>, W: Wire, M: Destination>(
         &mut self,
-        turn: &mut Turn<'_, X, W>,
-        memory: &mut impl Destination,
+        turn: &mut Turn<'_, X, W, M>,
     ) -> Vec<Told> {
         let mut told = Vec::new();
         match std::mem::replace(&mut self.stage, Stage::Over) {
@@ -183,8 +196,8 @@ impl<R> Import<R> {
             }
             Stage::Refused { reason } => self.fail(turn, Failure::Refused { reason }, &mut told),
             Stage::Granted { asked, export, terms, blocks } => {
-                match self.begin(turn, memory, (asked, export, terms, blocks)) {
-                    Ok(reads) => self.read(turn, memory, Box::new(reads), &mut told),
+                match self.begin(turn, (asked, export, terms, blocks)) {
+                    Ok(reads) => self.read(turn, Box::new(reads), &mut told),
                     Err(why) => {
                         let outcome = match why {
                             Failure::Cancelled => ReadOutcome::Cancelled,
@@ -195,36 +208,28 @@ impl<R> Import<R> {
                     }
                 }
             }
-            Stage::Reading(reads) => self.read(turn, memory, reads, &mut told),
+            Stage::Reading(reads) => self.read(turn, reads, &mut told),
             waiting => self.stage = waiting,
         }
         told
     }
 
     /// Ends it before anything of it was read.
-    fn fail<X: Transfer<Reading = R>, W: Wire>(
+    fn fail<X: Transfer<Reading = R>, W: Wire, M: Destination>(
         &self,
-        turn: &mut Turn<'_, X, W>,
+        turn: &mut Turn<'_, X, W, M>,
         why: Failure,
         told: &mut Vec<Told>,
     ) {
         turn.counters.failed = turn.counters.failed.saturating_add(1);
-        let valid = self.wanted.blocks.iter().filter_map(|(name, table)| {
-            // What is wanted begins after what is here.
-            let (before, _) = table.iter().next()?;
-            let schema = turn.offer.schema.groups.get(name).filter(|group| group.kind == GroupKind::Paged);
-            let tokens =
-                schema.map_or(0, |group| u64::from(before).saturating_mul(group.block_tokens.into()));
-            Some((name.clone(), Tokens::new(tokens)))
-        });
-        told.push(Told::Ended(End::Failed { why, valid: valid.collect() }));
+        let valid = before(&self.wanted.blocks, turn.offer);
+        told.push(Told::Ended(End::Failed { why, valid }));
     }
 
     /// Plans what P has granted, and zeroes what P does not have. Nothing is read yet.
-    fn begin<X: Transfer<Reading = R>, W: Wire>(
+    fn begin<X: Transfer<Reading = R>, W: Wire, M: Destination>(
         &self,
-        turn: &mut Turn<'_, X, W>,
-        memory: &mut impl Destination,
+        turn: &mut Turn<'_, X, W, M>,
         (asked, export, terms, exported): (Moment, ExportId, Terms, BlockTables),
     ) -> Result<Reads<R>, Failure> {
         let lost = || Failure::Lost(Box::new(turn.over.cloned().unwrap_or(ConsumerError::Closed)));
@@ -242,7 +247,7 @@ impl<R> Import<R> {
         let plan = paired.peer.plan(*imported, &exported, wanted, turn.options.limits)?;
         let mut zeroed = 0_u64;
         for range in plan.zeroes().iter().flat_map(|zero| paired.peer.zero_ranges(zero)) {
-            let done = memory.zero(range);
+            let done = turn.memory.zero(range);
             done.map_err(|error| Failure::Zero { reason: error.to_string() })?;
             zeroed = zeroed.saturating_add(range.bytes);
         }
@@ -257,7 +262,10 @@ impl<R> Import<R> {
             announced: Some(Told::Begun { export, reads: count, bytes, zeroed, exported }),
             parts: Vec::with_capacity(count),
             devices: devices(paired, &plan),
+            before: before(wanted, turn.offer),
+            filled: fills(wanted),
             plan,
+            any: false,
             said: Vec::new(),
             due: effects,
             stopped: None,
@@ -267,10 +275,9 @@ impl<R> Import<R> {
     }
 
     /// Looks at what is in flight.
-    fn read<X: Transfer<Reading = R>, W: Wire>(
+    fn read<X: Transfer<Reading = R>, W: Wire, M: Destination>(
         &mut self,
-        turn: &mut Turn<'_, X, W>,
-        memory: &mut impl Destination,
+        turn: &mut Turn<'_, X, W, M>,
         mut reads: Box<Reads<R>>,
         told: &mut Vec<Told>,
     ) {
@@ -283,7 +290,7 @@ impl<R> Import<R> {
         }
         reads.go_on(turn, told);
         for part in 0..reads.parts.len() {
-            if let Some(event) = reads.ended(turn.transfer, part, memory) {
+            if let Some(event) = reads.ended(turn, part) {
                 reads.hear(turn, event, told);
             }
         }
@@ -303,19 +310,22 @@ impl<R> Import<R> {
 
 impl<R> Reads<R> {
     /// Begins more of them, as many as may be in one turn; or none, where it would be for nothing.
-    fn go_on<X: Transfer<Reading = R>, W: Wire>(&mut self, turn: &mut Turn<'_, X, W>, told: &mut Vec<Told>) {
-        let (mut begun, most) = (0_u32, turn.options.at_once);
-        let (mut bytes, mut entries) = (0_u64, 0_usize);
+    fn go_on<X: Transfer<Reading = R>, W: Wire, M: Destination>(
+        &mut self,
+        turn: &mut Turn<'_, X, W, M>,
+        told: &mut Vec<Told>,
+    ) {
+        let most = turn.options.at_once;
         while let Some(read) = self.plan.reads().get(self.parts.len()) {
             let part = self.parts.len();
             let reading = match turn.paired {
                 Some(paired) if !self.receive.is_ending() => {
-                    bytes = bytes.saturating_add(read.bytes());
-                    entries = entries.saturating_add(read.remote().len());
-                    if begun > 0 && (bytes > most.most_bytes || entries > most.most_entries) {
+                    let bytes = turn.bytes.saturating_add(read.bytes());
+                    let entries = turn.entries.saturating_add(read.remote().len());
+                    if turn.begun > 0 && (bytes > most.most_bytes || entries > most.most_entries) {
                         return;
                     }
-                    begun = begun.saturating_add(1);
+                    (turn.bytes, turn.entries, turn.begun) = (bytes, entries, turn.begun.saturating_add(1));
                     turn.counters.bytes = turn.counters.bytes.saturating_add(read.bytes());
                     turn.transfer.read(&paired.lists, read).map_err(|error| Some(error.to_string()))
                 }
@@ -336,25 +346,25 @@ impl<R> Reads<R> {
     }
 
     /// How a part has ended, if it was in flight and is not any more.
-    fn ended<X: Transfer<Reading = R>>(
+    fn ended<X: Transfer<Reading = R>, W: Wire, M: Destination>(
         &mut self,
-        transfer: &X,
+        turn: &mut Turn<'_, X, W, M>,
         part: usize,
-        memory: &mut impl Destination,
     ) -> Option<ReadEvent> {
         let own = self.parts.get_mut(part)?;
-        let state = transfer.state(own.as_ref()?);
+        let state = turn.transfer.state(own.as_ref()?);
         let reason = match state {
             ReadingState::InFlight => return None,
             ReadingState::Landed => None,
             ReadingState::Failed { reason } => Some(reason),
         };
         *own = None;
-        // Before the last is said to have landed, all of them are made visible.
+        self.any |= reason.is_none();
+        // Before the last is said to have landed, all of them are made visible. Those of an import that fails are later.
         let last = self.parts.len() == self.plan.reads().len() && self.parts.iter().all(Option::is_none);
-        let settled =
-            if last { self.devices.iter().try_for_each(|device| memory.settle(*device)) } else { Ok(()) };
-        match reason.or_else(|| settled.err().map(|error| error.to_string())) {
+        let whole = last && reason.is_none() && !self.receive.is_ending();
+        let settled = if whole { self.settle(turn) } else { Ok(()) };
+        match reason.or_else(|| settled.err()) {
             None => Some(ReadEvent::Landed { part }),
             Some(reason) => {
                 self.reason.get_or_insert(reason);
@@ -363,20 +373,31 @@ impl<R> Reads<R> {
         }
     }
 
-    fn hear<X: Transfer<Reading = R>, W: Wire>(
+    /// Makes what was read into GPUs visible to what they launch next.
+    fn settle<X: Transfer<Reading = R>, W: Wire, M: Destination>(
+        &self,
+        turn: &mut Turn<'_, X, W, M>,
+    ) -> Result<(), String> {
+        let mut devices = self.devices.iter();
+        devices.try_for_each(|device| turn.memory.settle(*device)).map_err(|error| error.to_string())
+    }
+
+    fn hear<X: Transfer<Reading = R>, W: Wire, M: Destination>(
         &mut self,
-        turn: &mut Turn<'_, X, W>,
+        turn: &mut Turn<'_, X, W, M>,
         event: ReadEvent,
         told: &mut Vec<Told>,
     ) {
+        // Other imports have had their turn since this one began, and may have taken long.
+        let now = if matches!(event, ReadEvent::Landed { .. }) { (turn.clock)() } else { turn.now };
         // Parts are counted here.
-        let effects = self.receive.handle(turn.now, event).unwrap_or_default();
+        let effects = self.receive.handle(now, event).unwrap_or_default();
         self.carry_out(turn, effects, told);
     }
 
-    fn carry_out<X: Transfer<Reading = R>, W: Wire>(
+    fn carry_out<X: Transfer<Reading = R>, W: Wire, M: Destination>(
         &mut self,
-        turn: &mut Turn<'_, X, W>,
+        turn: &mut Turn<'_, X, W, M>,
         effects: Vec<ReadEffect>,
         told: &mut Vec<Told>,
     ) {
@@ -384,8 +405,8 @@ impl<R> Reads<R> {
             match effect {
                 ReadEffect::Heartbeat { sent } => {
                     let (export, rank) = (self.export, turn.offer.rank);
-                    turn.counters.heartbeats = turn.counters.heartbeats.saturating_add(1);
-                    turn.say(&Message::Heartbeat { export, rank, sent: sent.since_start() });
+                    let said = turn.say(&Message::Heartbeat { export, rank, sent: sent.since_start() });
+                    turn.counters.heartbeats = turn.counters.heartbeats.saturating_add(said.into());
                 }
                 ReadEffect::Stop { part } => {
                     self.stopped.get_or_insert((turn.now, false));
@@ -397,19 +418,32 @@ impl<R> Reads<R> {
                 ReadEffect::Received => self.landed = true,
                 ReadEffect::Failed { why, valid } => {
                     turn.counters.failed = turn.counters.failed.saturating_add(1);
-                    let why = Failure::Reads { why, reason: self.reason.take() };
+                    // What is said to be valid is visible; what cannot be made so is not valid.
+                    let unsettled = if self.any { self.settle(turn).err() } else { None };
+                    let valid = if unsettled.is_some() { std::mem::take(&mut self.before) } else { valid };
+                    let why = Failure::Reads { why, reason: self.reason.take().or(unsettled) };
                     told.push(Told::Ended(End::Failed { why, valid }));
                 }
                 ReadEffect::Released => {
                     // The end was told if it was a failure.
                     if !told.iter().any(|told| matches!(told, Told::Ended(_))) {
                         turn.counters.landed = turn.counters.landed.saturating_add(1);
-                        told.push(Told::Ended(End::Landed { awaited: self.landed }));
+                        told.push(Told::Ended(End::Landed { awaited: self.landed, filled: self.filled }));
                     }
                 }
             }
         }
     }
+}
+
+/// Of each group that is wanted the tokens before: what is wanted begins after what is here.
+fn before(wanted: &BlockTables, offer: &Offer) -> Vec<(Arc<str>, Tokens)> {
+    let tokens = |name: &Arc<str>, first: u32| {
+        let schema = offer.schema.groups.get(name).filter(|group| group.kind == GroupKind::Paged);
+        schema.map_or(0, |group| u64::from(first).saturating_mul(group.block_tokens.into()))
+    };
+    let groups = wanted.iter().filter_map(|(name, table)| Some((name, table.iter().next()?.0)));
+    groups.map(|(name, first)| (name.clone(), Tokens::new(tokens(name, first)))).collect()
 }
 
 /// The GPUs that a plan's reads write.
@@ -423,7 +457,7 @@ fn devices<L>(paired: &Paired<L>, plan: &ReadPlan) -> Vec<u64> {
     devices
 }
 
-impl<X: Transfer, W: Wire> Turn<'_, X, W> {
+impl<X: Transfer, W: Wire, M> Turn<'_, X, W, M> {
     /// Says something to P. Where the connection is lost, the next turn notices.
     fn say(&mut self, message: &Message) -> bool {
         self.spoke = true;

@@ -58,8 +58,8 @@ pub struct ConsumerOptions {
     pub notices: Notices,
     /// Messages that are heard in one turn.
     pub turns: u32,
-    /// What is begun of an import in one turn, unless a single read has more. The rest follows in later turns: heartbeats are sent
-    /// between.
+    /// What is begun in one turn, of all imports, unless a single read has more. The rest follows in later turns: heartbeats are
+    /// sent between.
     pub at_once: ReadLimits,
 }
 
@@ -210,7 +210,16 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
     }
 
     /// Goes on: hears P, begins reads, looks at those in flight, sends heartbeats. Returns what happened.
-    pub fn poll(&mut self, now: Moment, memory: &mut impl Destination) -> Vec<ConsumerEvent<K>> {
+    ///
+    /// The clock is asked more than once: what has landed is believed where the lease lasts when that was seen, and not when the
+    /// turn began.
+    pub fn poll(
+        &mut self,
+        clock: impl Fn() -> Moment,
+        memory: &mut impl Destination,
+    ) -> Vec<ConsumerEvent<K>> {
+        // An earlier time is the safe one for what is sent: D's leases count from it.
+        let now = clock();
         if self.over.is_none()
             && let Err(why) = self.converse(now)
         {
@@ -228,6 +237,8 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
         let mut imports = std::mem::take(&mut self.imports);
         let mut turn = Turn {
             now,
+            clock: &clock,
+            memory,
             transfer: &self.transfer,
             paired: self.paired.as_ref(),
             wire: &mut self.wire,
@@ -236,9 +247,12 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
             over: self.over.as_ref(),
             counters: &mut self.counters,
             spoke: false,
+            begun: 0,
+            bytes: 0,
+            entries: 0,
         };
         imports.retain(|id, import| {
-            for event in import.go_on(&mut turn, memory) {
+            for event in import.go_on(&mut turn) {
                 self.events.push(event.of(*id));
             }
             !import.is_over()

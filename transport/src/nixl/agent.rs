@@ -9,6 +9,7 @@ use nixl_sys::{AgentConfig, Backend, NotificationMap, OptArgs, RegistrationHandl
 use super::error::NixlError;
 use super::library::Library;
 use super::memory::Registered;
+use crate::error::NoticeError;
 use crate::notice::Notice;
 use crate::region::MemoryRange;
 use crate::transfer::Heard;
@@ -196,9 +197,15 @@ impl Agent {
         self.agent.get_notifications(&mut map, None).map_err(&failed)?;
         let mut notices = Vec::new();
         for peer in map.agents() {
-            let peer = peer.map_err(&failed)?;
-            for message in map.get_notifications(peer).map_err(&failed)? {
-                let notice = Notice::parse(&message.map_err(&failed)?);
+            // The name is the sender's word. Of one that is no text, or that ends early, nothing can be asked.
+            let messages = peer.and_then(|peer| Ok((peer, map.get_notifications(peer)?)));
+            let Ok((peer, messages)) = messages else {
+                notices.push(Heard { peer: String::new(), notice: Err(NoticeError { bytes: 0 }) });
+                continue;
+            };
+            for message in messages {
+                let notice =
+                    message.map_err(|_| NoticeError { bytes: 0 }).and_then(|text| Notice::parse(&text));
                 notices.push(Heard { peer: peer.to_owned(), notice });
             }
         }

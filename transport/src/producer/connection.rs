@@ -20,9 +20,17 @@ pub(super) struct Connection<W> {
     refused: Option<ProducerError>,
     /// When something was last heard of it.
     heard: Moment,
-    asked: VecDeque<Ask>,
+    asked: VecDeque<Asked>,
     /// Messages that may be heard before others have their turn.
     turns: u32,
+}
+
+/// What was asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked {
+    pub ask: Ask,
+    /// When D has last said that it waits, by its clock.
+    pub sent: Duration,
 }
 
 /// What a connection wants done.
@@ -77,6 +85,7 @@ impl<W: Wire> Connection<W> {
         now: Moment,
         ours: &Offer,
         options: &ProducerOptions,
+        next_ask: &mut u64,
     ) -> Result<Step, ProducerError> {
         if self.refused.is_some() {
             // What is left of this side's offer leaves; what comes means nothing any more.
@@ -113,7 +122,9 @@ impl<W: Wire> Connection<W> {
                     if asked >= most {
                         return Err(ProducerError::TooManyAsked { most });
                     }
-                    self.asked.push_back(Ask { request, imported, rank, sent });
+                    let ask = Ask { number: *next_ask, connection: self.number, request, imported, rank };
+                    *next_ask = next_ask.saturating_add(1);
+                    self.asked.push_back(Asked { ask, sent });
                 }
                 Message::Heartbeat { export, rank: own, sent } if self.paired && own == rank => {
                     return Ok(Step::Heartbeat { export, sent });
@@ -123,8 +134,9 @@ impl<W: Wire> Connection<W> {
                 }
                 Message::Waiting { request, sent } => {
                     // What was asked for before, and given up, is answered as it was asked. Of what was answered, D will hear.
-                    if let Some(ask) = self.asked.iter_mut().rev().find(|ask| ask.request == request) {
-                        ask.sent = ask.sent.max(sent);
+                    let mut all = self.asked.iter_mut().rev();
+                    if let Some(asked) = all.find(|asked| asked.ask.request == request) {
+                        asked.sent = asked.sent.max(sent);
                     }
                 }
                 Message::Here => {}
@@ -139,13 +151,13 @@ impl<W: Wire> Connection<W> {
         self.asked.len()
     }
 
-    pub fn next_ask(&mut self) -> Option<Ask> {
+    pub fn next_ask(&mut self) -> Option<Asked> {
         self.asked.pop_front()
     }
 
     /// The engine has no answer yet. The order stays.
-    pub fn ask_again(&mut self, ask: Ask) {
-        self.asked.push_back(ask);
+    pub fn ask_again(&mut self, asked: Asked) {
+        self.asked.push_back(asked);
     }
 }
 

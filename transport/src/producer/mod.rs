@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pagelift_planner::quantity::Tokens;
 
-use self::connection::{Connection, Step};
+use self::connection::{Asked, Connection, Step};
 use crate::control::{Listen, Message};
 use crate::error::{ControlError, LeaseError, ProducerError};
 use crate::lease::{ExportCounters, Exports, Moment, RankEnd, Terms};
@@ -60,14 +60,16 @@ impl ProducerOptions {
 /// What a rank of D asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
+    /// Which ask: a number that this producer gives to no other. It stays, however long D waits.
+    pub number: u64,
+    /// The connection that asks, by its number.
+    pub connection: u64,
     /// The request, by the number that both engines know it by.
     pub request: u64,
     /// Tokens that D imports.
     pub imported: Tokens,
     /// The rank that asks, and that will read.
     pub rank: u32,
-    /// When, by D's clock.
-    pub sent: Duration,
 }
 
 /// What an engine answers.
@@ -94,8 +96,12 @@ pub trait Exporter {
     /// What stands for the blocks of an export.
     type Blocks;
 
-    /// A rank of D wants the caches of a request.
+    /// A rank of D wants the caches of a request. It is asked in each turn, until there is another answer than
+    /// [`Answer::NotYet`].
     fn export(&mut self, ask: &Ask) -> Answer<Self::Blocks>;
+
+    /// Nobody waits for the answer any more: the connection is over. It is not asked again.
+    fn withdrawn(&mut self, _ask: &Ask) {}
 
     /// No rank reads an export any more: its blocks are free. Exactly once for each export.
     fn free(&mut self, freed: Freed<Self::Blocks>);
@@ -181,6 +187,7 @@ pub struct Producer<X, L: Listen, B> {
     options: ProducerOptions,
     connections: Vec<Connection<L::Wire>>,
     next_connection: u64,
+    next_ask: u64,
     exports: Exports<(Ask, B)>,
     stopping: bool,
     /// Whether the listener has failed when it was last asked.
@@ -206,6 +213,7 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
             options,
             connections: Vec::new(),
             next_connection: 0,
+            next_ask: 0,
             stopping: false,
             unreached: false,
             counters: ProducerCounters::default(),
@@ -219,29 +227,31 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
     /// Where the transport is broken. Everything that a peer does is an event, and so is a listener that brings nobody.
     pub fn poll(
         &mut self,
-        now: Moment,
+        clock: impl Fn() -> Moment,
         engine: &mut impl Exporter<Blocks = B>,
     ) -> Result<Vec<ProducerEvent>, ProducerError> {
-        self.accept(now);
+        self.accept(clock());
         for notice in self.transfer.heard().map_err(ProducerError::transfer)? {
             match notice.notice {
-                Ok(notice) => self.notice(now, &notice),
+                Ok(notice) => self.notice(clock(), &notice),
                 Err(_) => self.counters.strange_notices = self.counters.strange_notices.saturating_add(1),
             }
         }
         let mut connections = std::mem::take(&mut self.connections);
-        connections.retain_mut(|connection| match self.serve(now, connection, engine) {
-            Ok(true) => true,
-            Ok(false) => {
-                self.closed(connection, None);
-                false
+        connections.retain_mut(|connection| {
+            let why = match self.serve(&clock, connection, engine) {
+                Ok(true) => return true,
+                Ok(false) => None,
+                Err(why) => Some(why),
+            };
+            self.closed(connection, why);
+            while let Some(asked) = connection.next_ask() {
+                engine.withdrawn(&asked.ask);
             }
-            Err(why) => {
-                self.closed(connection, Some(why));
-                false
-            }
+            false
         });
         self.connections = connections;
+        let now = clock();
         while let Some(ended) = self.exports.ended(now) {
             // One rank reads each export.
             let end = ended.ranks.first().copied().unwrap_or(RankEnd::Gone);
@@ -337,12 +347,15 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
     /// Goes on with one connection. Whether it is still open.
     fn serve(
         &mut self,
-        now: Moment,
+        clock: &impl Fn() -> Moment,
         connection: &mut Connection<L::Wire>,
         engine: &mut impl Exporter<Blocks = B>,
     ) -> Result<bool, ProducerError> {
         loop {
-            match connection.step(now, &self.offer, &self.options)? {
+            let step = connection.step(clock(), &self.offer, &self.options, &mut self.next_ask)?;
+            // D may have said it since this turn began, and counts from when it did.
+            let now = clock();
+            match step {
                 Step::Nothing => break,
                 Step::Offered { fits } => {
                     let metadata = self.transfer.metadata().map_err(ProducerError::transfer)?;
@@ -368,9 +381,9 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
             }
         }
         for _ in 0..connection.asked() {
-            let Some(ask) = connection.next_ask() else { break };
-            if self.answer(now, connection, &ask, engine)? == Told::Later {
-                connection.ask_again(ask);
+            let Some(asked) = connection.next_ask() else { break };
+            if self.answer(clock, connection, &asked, engine)? == Told::Later {
+                connection.ask_again(asked);
             }
         }
         Ok(true)
@@ -379,9 +392,9 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
     /// Asks the engine, and tells D what it says.
     fn answer(
         &mut self,
-        now: Moment,
+        clock: &impl Fn() -> Moment,
         connection: &mut Connection<L::Wire>,
-        ask: &Ask,
+        Asked { ask, sent }: &Asked,
         engine: &mut impl Exporter<Blocks = B>,
     ) -> Result<Told, ProducerError> {
         let full = self.exports.len() >= self.options.most_exports;
@@ -394,25 +407,20 @@ impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
                 Answer::Refuse { reason } => reason,
                 Answer::Export { tables, blocks } => {
                     let rank = ask.rank;
-                    let granted = self.exports.grant(now, rank..rank.saturating_add(1), (*ask, blocks));
+                    let granted = self.exports.grant(clock(), rank..rank.saturating_add(1), (*ask, blocks));
                     let export = granted.map_err(ProducerError::Lease)?;
                     self.counters.granted = self.counters.granted.saturating_add(1);
                     self.events.push(ProducerEvent::Granted { ask: *ask, export });
                     let terms = self.options.terms;
-                    let granted = Message::Granted {
-                        request: ask.request,
-                        sent: ask.sent,
-                        export,
-                        terms,
-                        blocks: tables,
-                    };
+                    let granted =
+                        Message::Granted { request: ask.request, sent: *sent, export, terms, blocks: tables };
                     connection.say(&granted)?;
                     return Ok(Told::Now);
                 }
             },
         };
         self.events.push(ProducerEvent::Refused { ask: *ask, reason: reason.clone() });
-        connection.say(&Message::Refused { request: ask.request, sent: ask.sent, reason })?;
+        connection.say(&Message::Refused { request: ask.request, sent: *sent, reason })?;
         Ok(Told::Now)
     }
 

@@ -8,7 +8,8 @@ use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Policy, Recurrence};
 use pagelift_planner::layout::{PagedLayout, RingLayout, StateLayout, StatePart};
 use pagelift_planner::lifecycle::{
-    Admission, ContentHash, Effect, Event, GroupFrames, Lifecycle, LifecycleOptions, Rank, Ranks, RequestId,
+    Admission, ContentHash, Effect, Event, GroupFrames, Lifecycle, LifecycleOptions, Rank, Ranks, Read,
+    RequestId,
 };
 use pagelift_planner::quantity::Tokens;
 use pagelift_transport::consumer::{ConsumerEvent, End, Failure, posted};
@@ -175,7 +176,7 @@ fn what_a_consumer_says_is_what_the_lifecycle_awaits() {
         let wanted = tables(&lifecycle, import, &frames, &geometry).unwrap();
         lifecycle.apply(&posted(request, Ranks::first(1), &wanted)).unwrap();
         let end = match lands {
-            true => End::Landed { awaited: true },
+            true => End::Landed { awaited: true, filled: true },
             false => {
                 let valid =
                     [("main", 32), ("gdn", 0)].map(|(name, tokens)| (name.into(), Tokens::new(tokens)));
@@ -191,10 +192,17 @@ fn what_a_consumer_says_is_what_the_lifecycle_awaits() {
         });
         assert_eq!((received, valid), (lands, (!lands).then_some(0)));
     }
-    // Of what had nothing to read, it hears nothing: it has not awaited anything.
+    // Of what wanted nothing, it hears nothing.
     let mut lifecycle = lifecycle(2);
     let (request, _) = admit(&mut lifecycle, 20, Policy::LiftTail);
-    for end in [End::Landed { awaited: false }, End::Failed { why: Failure::NoAnswer, valid: Vec::new() }] {
+    // Nobody waits for it, but it was announced.
+    let end = End::Landed { awaited: false, filled: true };
+    let told = ConsumerEvent::Ended { id: request, end }.of_lifecycle(rank);
+    assert!(matches!(told, Some(Event::Read { read: Read::Landed, .. })), "{told:?}");
+    for end in [
+        End::Landed { awaited: false, filled: false },
+        End::Failed { why: Failure::NoAnswer, valid: Vec::new() },
+    ] {
         assert_eq!(ConsumerEvent::Ended { id: request, end }.of_lifecycle(rank), None);
     }
 }

@@ -284,7 +284,7 @@ impl Decode {
 
     pub fn poll(&mut self) {
         let now = self.now();
-        let events = self.consumer.as_mut().unwrap().poll(now, &mut self.memory.clone());
+        let events = self.consumer.as_mut().unwrap().poll(|| now, &mut self.memory.clone());
         for event in &events {
             self.decoder.told(event, &self.memory);
         }

@@ -44,7 +44,7 @@ fn producer() {
     });
     let start = Instant::now();
     loop {
-        producer.poll(Moment::now(start), &mut engine).unwrap();
+        producer.poll(|| Moment::now(start), &mut engine).unwrap();
         match asked.try_recv() {
             Ok(()) => {
                 let freed = engine.freed.drain(..).map(|(_, request, end)| (request, format!("{end:?}")));

@@ -27,7 +27,7 @@ fn closed(world: &World) -> Option<ProducerError> {
 fn goes_on(world: &mut World) {
     world.begin(1);
     world.pass(40);
-    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
 }
 
 fn guest(world: &World) -> Link<Pipe> {

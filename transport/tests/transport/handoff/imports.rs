@@ -16,7 +16,7 @@ fn an_import_lands_byte_by_byte_and_p_hears_of_it_once() {
     let mut world = World::new();
     world.begin(7);
     world.pass(40);
-    assert_eq!(world.end(7), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(7), Some(End::Landed { awaited: true, filled: true }));
     let [
         ConsumerEvent::Paired,
         ConsumerEvent::Begun { reads, bytes, zeroed, .. },
@@ -69,7 +69,7 @@ fn a_lease_lasts_though_it_is_longer_until_all_reads_are_begun() {
         "{reads} reads: {lasted:?}"
     );
     world.pass(20);
-    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
     assert!(world.d.node.engine.borrow().bytes == world.expected(), "some byte is wrong");
     assert_eq!(world.engine.freed, [(1001, READ)]);
     // It is settled once, when all of them are there.
@@ -107,7 +107,7 @@ fn many_imports_are_in_flight_at_one_time() {
     world.pass(20);
     assert_eq!((world.held(), world.consumer.as_ref().unwrap().in_flight()), (64, 64));
     world.pass(100);
-    assert!((0..64).all(|id| world.end(id) == Some(End::Landed { awaited: true })));
+    assert!((0..64).all(|id| world.end(id) == Some(End::Landed { awaited: true, filled: true })));
     assert_eq!((world.held(), world.engine.freed.len()), (0, 64));
     assert!(world.engine.freed.iter().all(|(_, end)| *end == READ));
 }
@@ -119,7 +119,7 @@ fn case_23_where_nothing_is_wanted_p_is_notified_and_nobody_else() {
     let wanted = Wanted { blocks, ..world.wanted(1) };
     world.consumer.as_mut().unwrap().begin(1, wanted).unwrap();
     world.pass(20);
-    assert_eq!(world.end(1), Some(End::Landed { awaited: false }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: false, filled: false }));
     assert_eq!(world.engine.freed, [(1, READ)]);
 }
 
@@ -131,7 +131,7 @@ fn p_is_asked_again_until_it_has_computed_and_its_refusals_are_told() {
     world.pass(20);
     assert_eq!((world.end(1), world.held()), (None, 0));
     world.pass(40);
-    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
     world.engine.answers.push_back(Answer::Refuse { reason: "no such prompt".into() });
     world.begin(2);
     world.pass(20);
@@ -153,7 +153,7 @@ fn a_full_p_answers_when_there_is_room() {
     world.pass(20);
     assert_eq!(world.held(), 2);
     world.pass(150);
-    assert!((0..5).all(|id| world.end(id) == Some(End::Landed { awaited: true })));
+    assert!((0..5).all(|id| world.end(id) == Some(End::Landed { awaited: true, filled: true })));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn an_answer_to_an_earlier_question_is_not_taken_for_that_to_a_later_one() {
     world.engine.answers.push_back(Answer::NotYet);
     world.begin(1);
     world.pass(40);
-    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
     let begun = world.events.iter().find_map(|event| match event {
         ConsumerEvent::Begun { export, .. } => Some(export.number),
         _ => None,
@@ -242,7 +242,7 @@ fn what_p_computes_for_longer_than_a_lease_lasts_is_read_all_the_same() {
     world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 1900));
     world.begin(1);
     world.pass(1950);
-    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
     assert_eq!(world.engine.freed, [(1001, READ)]);
 }
 
@@ -337,7 +337,7 @@ fn a_p_that_is_stopped_ends_when_it_holds_nothing() {
     assert_eq!(why.to_string(), "the producer refuses: this producer is shutting down");
     assert!(!world.producer.as_ref().unwrap().is_finished());
     world.pass(100);
-    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
     assert!(world.producer.as_ref().unwrap().is_finished());
     assert_eq!(world.engine.freed, [(1001, READ)]);
 }

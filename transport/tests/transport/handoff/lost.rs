@@ -34,13 +34,13 @@ fn a_connection_that_is_lost_while_reads_are_in_flight_does_not_hurt_those_that_
     // The notice takes the transport's way.
     assert_eq!(
         (world.end(1), &world.engine.freed[..]),
-        (Some(End::Landed { awaited: true }), &[(1001, READ)][..])
+        (Some(End::Landed { awaited: true, filled: true }), &[(1001, READ)][..])
     );
     // A new connection goes on as if nothing had been.
     world.connect(options());
     world.begin(2);
     world.pass(600);
-    assert_eq!(world.end(2), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(2), Some(End::Landed { awaited: true, filled: true }));
 }
 
 #[test]
@@ -58,12 +58,15 @@ fn a_new_connection_reads_on_when_the_one_before_it_goes() {
     world.pass(20);
     assert_eq!((before.in_flight(), world.d.node.peers.get()), (1, 2));
     world.pass(300);
-    let events = before.poll(world.now(), &mut &*world.d.node);
+    let events = before.poll(|| world.now(), &mut &*world.d.node);
     assert!(matches!(events[..], [ConsumerEvent::Ended { id: 1, end: End::Landed { .. } }]), "{events:?}");
     drop(before);
     world.begin(3);
     world.pass(400);
-    assert_eq!([2, 3].map(|id| world.end(id)), [(); 2].map(|()| Some(End::Landed { awaited: true })));
+    assert_eq!(
+        [2, 3].map(|id| world.end(id)),
+        [(); 2].map(|()| Some(End::Landed { awaited: true, filled: true }))
+    );
     world.consumer = None;
     assert_eq!(world.d.node.peers.get(), 0);
 }
@@ -102,7 +105,7 @@ fn a_p_that_never_ends_speaking_keeps_nobody_who_leaves() {
     let mut consumer: Consumer<_, _, u32> =
         Consumer::new(world.d.clone(), Endless, offer, options(), world.now()).unwrap();
     consumer.close();
-    assert_eq!(consumer.poll(world.now(), &mut &*world.d.node), []);
+    assert_eq!(consumer.poll(|| world.now(), &mut &*world.d.node), []);
     assert!(!consumer.is_left());
 }
 
@@ -132,7 +135,7 @@ fn case_23_a_notice_that_is_lost_or_doubled_delays_and_does_no_more() {
         world.begin(1);
         world.begin(2);
         world.pass(100);
-        assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+        assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
         assert_eq!(world.held(), if copies == 0 { 2 } else { 0 });
         world.pass(1000);
         let end = if copies == 0 { RankEnd::Expired } else { READ };
@@ -186,7 +189,7 @@ fn case_23_who_takes_p_s_place_under_its_name_holds_nothing_of_before() {
     world.engine.held.clear();
     world.pass(400);
     // It came in time by D's count, for the first P had granted it until then: that is what a lease says.
-    assert_eq!(world.end(1), Some(End::Landed { awaited: true }));
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
     // Its notice means nothing to the second.
     assert_eq!(world.producer.as_ref().unwrap().counters().1.unknown, 1);
     assert!(world.engine.freed.is_empty());

@@ -8,10 +8,11 @@ mod many;
 mod outcomes;
 mod pair;
 mod quiet;
+mod turns;
 mod wires;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -61,6 +62,9 @@ struct Engines {
     held: BTreeMap<u64, u64>,
     freed: Vec<(u64, RankEnd)>,
     next: u64,
+    /// Asks, by their number.
+    asked: BTreeSet<u64>,
+    withdrawn: Vec<Ask>,
 }
 
 impl Exporter for Engines {
@@ -68,6 +72,7 @@ impl Exporter for Engines {
 
     fn export(&mut self, ask: &Ask) -> Answer<u64> {
         assert_eq!(ask.imported, Tokens::new(IMPORTED.into()));
+        self.asked.insert(ask.number);
         let answer = self.answers.pop_front().unwrap_or_else(|| {
             self.next += 1;
             Answer::Export { tables: self.exported.clone(), blocks: self.next }
@@ -76,6 +81,10 @@ impl Exporter for Engines {
             assert!(self.held.insert(blocks, ask.request).is_none());
         }
         answer
+    }
+
+    fn withdrawn(&mut self, ask: &Ask) {
+        self.withdrawn.push(*ask);
     }
 
     fn free(&mut self, freed: Freed<u64>) {
@@ -174,10 +183,10 @@ impl World {
             self.fabric.now.set(self.fabric.now.get() + 1);
             let now = self.now();
             if let Some(producer) = &mut self.producer {
-                self.seen.extend(producer.poll(now, &mut self.engine).unwrap());
+                self.seen.extend(producer.poll(|| now, &mut self.engine).unwrap());
             }
             if let Some(consumer) = &mut self.consumer {
-                self.events.extend(consumer.poll(now, &mut &*self.d.node));
+                self.events.extend(consumer.poll(|| now, &mut &*self.d.node));
             }
         }
     }

@@ -181,7 +181,7 @@ impl Pair {
             let now = self.now();
             self.poll_p(now);
             if let Some(consumer) = &mut self.consumer {
-                let events = consumer.poll(now, &mut &*self.d.node);
+                let events = consumer.poll(|| now, &mut &*self.d.node);
                 for event in &events {
                     self.decoder.told(event, &self.d.node);
                 }
@@ -193,7 +193,7 @@ impl Pair {
     /// P goes on. It frees nothing before a lease is over.
     fn poll_p(&mut self, now: Moment) {
         let Some(p) = &mut self.p else { return };
-        let events = p.producer.poll(now, &mut p.engine).unwrap();
+        let events = p.producer.poll(|| now, &mut p.engine).unwrap();
         for event in &events {
             if let ProducerEvent::Granted { export, .. } = event {
                 self.heard.borrow_mut().insert(*export, self.fabric.now.get());

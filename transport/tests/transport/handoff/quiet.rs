@@ -11,8 +11,8 @@ fn allocated(world: &mut World) -> u64 {
     let (producer, consumer) = (world.producer.as_mut().unwrap(), world.consumer.as_mut().unwrap());
     let allocated = measure(|| {
         for _ in 0..100 {
-            world.seen.extend(producer.poll(now, &mut world.engine).unwrap());
-            world.events.extend(consumer.poll(now, &mut &*world.d.node));
+            world.seen.extend(producer.poll(|| now, &mut world.engine).unwrap());
+            world.events.extend(consumer.poll(|| now, &mut &*world.d.node));
         }
     });
     assert_eq!((world.seen.len(), world.events.len()), (seen, heard));
