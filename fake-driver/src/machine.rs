@@ -73,6 +73,16 @@ pub(crate) struct Function {
     pub shared: c_int,
 }
 
+/// A call that is to fail.
+#[derive(Clone, Copy)]
+struct Failure {
+    /// Calls that are still to be made before it.
+    left: usize,
+    code: c_int,
+    /// Whether it does first what it is asked for.
+    late: bool,
+}
+
 /// Everything that the machine knows. Its maps are in the order of their keys, so that a seed gives one schedule.
 pub(crate) struct State {
     pub initialised: bool,
@@ -90,8 +100,7 @@ pub(crate) struct State {
     pub pace: Pace,
     log: Vec<&'static str>,
     lacks: Vec<&'static str>,
-    /// Calls that are still to be made before one that fails, and its code.
-    fails: Vec<(usize, c_int)>,
+    fails: Vec<Failure>,
     handles: usize,
     random: u64,
 }
@@ -170,7 +179,12 @@ impl Machine {
 
     /// Lets the call after the next `after` ones fail with `code`, beside others that are to. It does nothing then.
     pub fn fail(&self, after: usize, code: c_int) {
-        self.state().fails.push((after, code));
+        self.state().fails.push(Failure { left: after, code, late: false });
+    }
+
+    /// Lets the call after the next `after` ones say `code` when it has done what it was asked for, beside others that are to fail.
+    pub fn fail_late(&self, after: usize, code: c_int) {
+        self.state().fails.push(Failure { left: after, code, late: true });
     }
 
     /// Whether a failure that was asked for is still to come; it is called off.
@@ -290,9 +304,9 @@ fn answer(name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<(), c_i
         let machine = thread.machine.clone().or_else(Machine::of_process).ok_or(NOT_INITIALIZED)?;
         let mut state = machine.state();
         state.log.push(name);
-        let now = state.fails.iter().position(|(left, _)| *left == 0).map(|at| state.fails.swap_remove(at));
-        state.fails.iter_mut().for_each(|(left, _)| *left -= 1);
-        if let Some((_, code)) = now {
+        let now = state.fails.iter().position(|fails| fails.left == 0).map(|at| state.fails.swap_remove(at));
+        state.fails.iter_mut().for_each(|fails| fails.left -= 1);
+        if let Some(Failure { code, late: false, .. }) = now {
             return Err(code);
         }
         if !state.initialised && !matches!(name, "cuInit" | "cuDriverGetVersion") {
@@ -300,7 +314,8 @@ fn answer(name: &'static str, body: impl FnOnce(&mut Call<'_>) -> Result<(), c_i
         }
         let mut call = Call { state: &mut state, thread: &mut thread, id: std::thread::current().id() };
         // What a kernel's emulation finds wrong is a fault, and may not unwind through a foreign call.
-        catch_unwind(AssertUnwindSafe(|| body(&mut call))).unwrap_or(Err(LAUNCH_FAILED))
+        let done = catch_unwind(AssertUnwindSafe(|| body(&mut call))).unwrap_or(Err(LAUNCH_FAILED));
+        done.and(now.map_or(Ok(()), |fails| Err(fails.code)))
     });
     match answer {
         Ok(Ok(())) => 0,

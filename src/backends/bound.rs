@@ -102,7 +102,7 @@ impl Launchable for DigestPlan {
 pub(crate) struct Bound<B> {
     backend: B,
     pools: Pools,
-    /// Arrays of the staged plan: they must be registered when it is launched.
+    /// Arrays of the staged plan, and of those after it whose staging failed: they must be registered when one is launched.
     arrays: Vec<Region>,
     /// What the staged plan copies, where the host knows it.
     bytes: Option<Bytes>,
@@ -194,8 +194,8 @@ impl<B: Backend> Bound<B> {
     }
 
     /// Encodes a checked plan into `slot`, and enqueues what makes it the next one: its page-map changes, results of 0, and
-    /// a copy into the table. Where that fails, the table is as it was; the changes may have been applied, and results
-    /// may be gone.
+    /// a copy into the table. Where the backend fails, any of that may come all the same: the changes may have been applied,
+    /// results may be gone, and the table may hold this plan or the one before.
     ///
     /// # Safety
     /// 1. Nobody writes `slot`, or frees it, before the plan's ticket is settled.
@@ -220,6 +220,12 @@ impl<B: Backend> Bound<B> {
         if let Err(error) = unsafe { self.enqueue(stream, plan, slot, used) } {
             // The slot is used again, and may still be read: a call that fails may have enqueued something all the same.
             self.unsettled = self.backend.wait(stream).is_err();
+            // The copy into the table too: a launch finds the plan before there, or this one.
+            for array in plan.arrays() {
+                if !self.arrays.contains(&array) {
+                    self.arrays.push(array);
+                }
+            }
             return Err(error.into());
         }
         self.arrays.clear();

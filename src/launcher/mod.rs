@@ -109,8 +109,10 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// # Errors
     /// Where the plan has another geometry or outgrows the table, an array it reads is not registered, its page map is
     /// kept by another launcher, every staging slot is in flight, the stream is being captured, or the backend fails.
-    /// Nothing is enqueued then, and what was staged before still runs. Only where the backend fails, page-map changes
-    /// may have taken effect, which are staged again with the plan, and digests of the plan before may be gone.
+    /// Nothing is enqueued then, and what was staged before still runs. Only where the backend fails, some of it may have
+    /// been: page-map changes may have taken effect, which are staged again with the plan, digests of the plan before may be
+    /// gone, and the next launch may carry out this plan, under no ticket, and not the one before, which is then superseded.
+    /// Until another was staged, an empty one perhaps, and launched or waited for, what this one reads and writes is not free.
     pub fn stage(&mut self, memory: &Registry, plan: &mut P) -> Result<Ticket, Error> {
         let ([what, way], jobs) = (P::NAME, plan.jobs());
         let _range = match plan.bytes().map(Bytes::get) {

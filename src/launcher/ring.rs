@@ -48,6 +48,7 @@ pub enum TicketState {
 struct Slot {
     table: Buffer,
     completion: Buffer,
+    /// 0 where there is none: before the first, and where what would have had one has failed.
     ticket: u64,
 }
 
@@ -67,7 +68,9 @@ pub(super) struct Totals {
 pub(super) struct Ring {
     launcher: u64,
     slots: Vec<Slot>,
-    /// The last ticket given.
+    /// The slot that is filled next.
+    next: usize,
+    /// The last number that a ticket was given, or a plan whose staging failed.
     last: u64,
     settled: [(u64, TicketState); REMEMBERED],
     totals: Totals,
@@ -91,32 +94,36 @@ impl Ring {
         };
         let slots = (0..slots).map(slot).collect::<Result<Vec<_>, _>>()?;
         let settled = [(0, TicketState::Unknown); REMEMBERED];
-        Ok(Self { launcher, slots, last: 0, settled, totals: Totals::default() })
+        Ok(Self { launcher, slots, next: 0, last: 0, settled, totals: Totals::default() })
     }
 
-    /// Gives the next ticket a slot and lets `load` fill it. Where `load` fails, nothing has changed.
+    /// Gives the next ticket a slot and lets `load` fill it. Where `load` fails, the slot is the next ticket's, but the number is
+    /// used up: what failed may be carried out all the same, and no other plan may be taken for it.
     pub fn stage(
         &mut self,
         load: impl FnOnce(Ticket, u64, &mut Buffer) -> Result<(), Error>,
     ) -> Result<Ticket, Error> {
-        let next = self.last + 1;
-        let index = self.index_of(next);
-        let earlier = self.slots[index].ticket;
-        let state = self.in_flight(earlier);
-        if earlier != 0 && state == TicketState::Pending {
-            let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-            return Err(LaunchError::RingFull { slots, oldest: Ticket::new(self.launcher, earlier) }.into());
-        }
-        let slot = &mut self.slots[index];
-        let completion = slot.completion.address();
-        load(Ticket::new(self.launcher, next), completion, &mut slot.table)?;
+        let earlier = self.slots[self.next].ticket;
         if earlier != 0 {
+            let state = self.in_flight(&self.slots[self.next]);
+            if state == TicketState::Pending {
+                let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+                return Err(
+                    LaunchError::RingFull { slots, oldest: Ticket::new(self.launcher, earlier) }.into()
+                );
+            }
+            // Now, as its answer may be written over.
             self.settled[remembered(earlier)] = (earlier, state);
             self.totals = self.totals.plus(state);
         }
-        self.slots[index].ticket = next;
-        self.last = next;
-        Ok(Ticket::new(self.launcher, next))
+        self.last += 1;
+        let slot = &mut self.slots[self.next];
+        slot.ticket = 0;
+        let ticket = Ticket::new(self.launcher, self.last);
+        load(ticket, slot.completion.address(), &mut slot.table)?;
+        slot.ticket = self.last;
+        self.next = (self.next + 1) % self.slots.len();
+        Ok(ticket)
     }
 
     /// What became of a ticket.
@@ -125,8 +132,8 @@ impl Ring {
             return TicketState::Unknown;
         }
         let ticket = ticket.number();
-        if ticket != 0 && self.slots[self.index_of(ticket)].ticket == ticket {
-            return self.in_flight(ticket);
+        if let Some(slot) = self.staged().find(|slot| slot.ticket == ticket) {
+            return self.in_flight(slot);
         }
         let (settled, state) = self.settled[remembered(ticket)];
         if settled == ticket { state } else { TicketState::Unknown }
@@ -134,24 +141,26 @@ impl Ring {
 
     /// Sums over everything that is settled by now.
     pub fn totals(&self) -> Totals {
-        let states =
-            self.slots.iter().filter(|slot| slot.ticket != 0).map(|slot| self.in_flight(slot.ticket));
-        states.fold(self.totals, Totals::plus)
+        self.staged().map(|slot| self.in_flight(slot)).fold(self.totals, Totals::plus)
     }
 
-    /// The state of a ticket whose slot has not been used again.
-    fn in_flight(&self, ticket: u64) -> TicketState {
-        let slot = &self.slots[self.index_of(ticket)];
-        if let Some(report) = slot.report(ticket) {
+    /// Slots with tickets.
+    fn staged(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().filter(|slot| slot.ticket != 0)
+    }
+
+    /// The state of a slot's ticket.
+    fn in_flight(&self, slot: &Slot) -> TicketState {
+        if let Some(report) = slot.report() {
             return report;
         }
         // The table holds one plan: once a later one has run, this one never will.
-        let later_ran = |slot: &Slot| slot.ticket > ticket && slot.report(slot.ticket).is_some();
-        if self.slots.iter().any(later_ran) { TicketState::Superseded } else { TicketState::Pending }
-    }
-
-    fn index_of(&self, ticket: u64) -> usize {
-        (ticket % self.slots.len() as u64) as usize
+        let later_ran = |other: &Slot| other.answered().is_some_and(|answered| answered > slot.ticket);
+        if !self.slots.iter().any(later_ran) {
+            return TicketState::Pending;
+        }
+        // Or it has run since it was looked at, and the later one after it.
+        slot.report().unwrap_or(TicketState::Superseded)
     }
 }
 
@@ -161,14 +170,19 @@ fn remembered(ticket: u64) -> usize {
 }
 
 impl Slot {
-    /// What the kernel answered to `ticket`, if it has.
-    fn report(&self, ticket: u64) -> Option<TicketState> {
+    /// The ticket that the kernel answered to last. It is not the slot's before that has run.
+    fn answered(&self) -> Option<u64> {
+        self.completion.load_acquire(offset_of!(Completion, ticket))
+    }
+
+    /// What the kernel answered to the slot's ticket, if it has.
+    fn report(&self) -> Option<TicketState> {
         // The ticket is stored last, with release: once it is seen, so is the rest. All words are loaded atomically,
         // because a repeated plan answers again.
-        let word = |offset| self.completion.load_acquire(offset);
-        if word(offset_of!(Completion, ticket))? != ticket {
+        if self.answered()? != self.ticket {
             return None;
         }
+        let word = |offset| self.completion.load_acquire(offset);
         let halves = |word: u64| [word as u32, (word >> 32) as u32];
         let [status, bad] = halves(word(offset_of!(Completion, status))?);
         let [rows, skipped] = halves(word(offset_of!(Completion, rows))?);

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::error::{BackendError, LaunchError};
+use pagelift::error::{BackendError, LaunchError, MemoryError};
+use pagelift::geometry::Memory;
 use pagelift::id::PageId;
 use pagelift::launcher::{Launcher, TicketState};
-use pagelift::plan::DigestPlan;
+use pagelift::plan::{DigestPlan, RowBinding};
 
 use super::{LAUNCH, ROOM, SOME, Small, UPLOAD, entered, map, mirrors, unmap};
 use crate::tickets::slots;
@@ -171,5 +172,79 @@ fn a_launch_that_fails_is_made_again() {
         pages.launcher.wait().unwrap();
         assert!(matches!(pages.launcher.state(ticket), TicketState::Done(_)));
         assert_eq!(small.pages().unwrap(), [0, 2, 0, 0]);
+    }
+}
+
+/// A call may fail when it has done what it was asked for: the copy into the table, or the change of contexts after it.
+#[test]
+fn a_plan_whose_stage_fails_and_takes_effect_lends_its_ticket_to_no_other() {
+    for elsewhere in [false, true] {
+        let (machine, engine, _gpu, small, mut pages) = entered();
+        let ran = [(); 2].map(|()| {
+            let ticket = pages.stage(&small, 1, 1).unwrap();
+            pages.replay().unwrap();
+            ticket
+        });
+        let pending = pages.stage(&small, 0, 0).unwrap();
+        if elsewhere {
+            machine.enter();
+        }
+        let _ = machine.calls();
+        // Outside of the context, what asks and what copies each change to it and back.
+        let (after, failed) = if elsewhere { (7, "cuCtxPopCurrent_v2") } else { (3, UPLOAD) };
+        machine.fail_late(after, SOME);
+        let error = pages.stage(&small, 3, 2).unwrap_err();
+        assert!(is_some(&error) && !machine.spare(), "{error}");
+        assert_eq!(machine.calls()[after], failed);
+        engine.enter();
+        pages.replay().unwrap();
+        assert_eq!(small.pages().unwrap(), [0, 2, 4, 0]);
+        // It took the slot of one that had run, and ran before the other one.
+        for ticket in ran {
+            assert!(matches!(pages.launcher.state(ticket), TicketState::Done(_)));
+        }
+        assert_eq!(pages.launcher.state(pending), TicketState::Superseded);
+
+        let next = pages.stage(&small, 2, 3).unwrap();
+        assert_eq!(pages.launcher.state(next), TicketState::Pending);
+        pages.replay().unwrap();
+        assert!(matches!(pages.launcher.state(next), TicketState::Done(_)));
+        assert_eq!(small.pages().unwrap(), [0, 2, 4, 3]);
+        let counters = pages.launcher.counters();
+        assert_eq!((counters.staged, counters.done, counters.superseded), (4, 3, 1));
+    }
+}
+
+/// Whichever of two plans the table holds, what its launch reads is there.
+#[test]
+fn arrays_of_a_plan_whose_stage_fails_are_needed_like_those_of_the_one_before() {
+    for late in [false, true] {
+        for needed in 0..2 {
+            let (machine, _engine, gpu, mut small, _pages) = entered();
+            let arrays = [(); 3].map(|()| small.memory.allocate(&gpu, Memory::Device, 64 * 8).unwrap());
+            let (mut mirror, mut rows) = mirrors(&gpu, &small).unwrap();
+            let mut stage = |mirror: &mut Launcher<_, _>, small: &Small, array: usize| {
+                rows.clear_bindings();
+                let slots = small.memory.region(arrays[array]).unwrap().address();
+                rows.bind(small.main, RowBinding::new(slots, 64)).unwrap();
+                mirror.stage(&small.memory, &mut rows)
+            };
+            stage(&mut mirror, &small, 0).unwrap();
+            if late {
+                machine.fail_late(3, SOME)
+            } else {
+                machine.fail(3, SOME)
+            }
+            let error = stage(&mut mirror, &small, 1).unwrap_err();
+            assert!(is_some(&error) && !machine.spare(), "{error}");
+            small.memory.release(arrays[needed]).unwrap();
+            let error = mirror.launch(&mut small.memory).unwrap_err();
+            assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
+            // What is staged next reads neither.
+            let ticket = stage(&mut mirror, &small, 2).unwrap();
+            mirror.launch(&mut small.memory).unwrap();
+            mirror.wait().unwrap();
+            assert!(matches!(mirror.state(ticket), TicketState::Done(_)));
+        }
     }
 }
