@@ -188,10 +188,10 @@ pub unsafe trait Backend: fmt::Debug {
     ) -> Result<(), BackendError>;
 }
 
-/// Shared by those who enqueue what no graph may hold; had by one who begins a capture.
+/// Shared by those who enqueue what no graph may hold; had by one who begins a capture, or brings a stream into one.
 static CAPTURES: RwLock<()> = RwLock::new(());
 
-/// While it lives, no capture of this crate's begins.
+/// While it lives, no capture of this crate's begins or gets another stream.
 #[must_use]
 pub(crate) struct NoCapture {
     _shared: RwLockReadGuard<'static, ()>,
@@ -218,7 +218,7 @@ impl NoCapture {
     }
 }
 
-/// Waits until nobody enqueues what no graph may hold. A capture may begin while the result lives.
+/// Waits until nobody enqueues what no graph may hold. A capture may begin, or get another stream, while the result lives.
 pub(crate) fn begin_capture() -> RwLockWriteGuard<'static, ()> {
     CAPTURES.write().unwrap_or_else(PoisonError::into_inner)
 }

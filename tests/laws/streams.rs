@@ -158,37 +158,60 @@ fn a_registry_forgets_streams_that_are_done(device: &Device) {
     it.world.assert_is(&expected);
 }
 
-/// Between the look whether a stream is being captured and what is enqueued then, another thread would begin to capture it:
-/// the graph would hold the copy of this one plan.
+/// Between the look whether a stream is being captured and what is enqueued then, another thread would begin to capture it, or
+/// let it wait for what is being captured: the graph would hold the copy of this one plan.
 fn a_capture_begins_before_a_plan_is_staged_or_after(device: &Device) {
-    let world = World::small(&device.gpu);
-    let (stream, begun) = (&device.gpu.stream(), &AtomicBool::new(false));
-    let (tell, told) = mpsc::channel();
-    thread::scope(|scope| {
+    device.engine.enter();
+    let gpu = &device.gpu;
+    for forked in [false, true] {
+        let world = World::small(gpu);
+        let (stream, origin) = (&gpu.stream(), &gpu.new_stream().unwrap());
+        let captured = if forked { origin } else { stream };
+        let (fork, join) = (&gpu.event().unwrap(), &gpu.event().unwrap());
+        let begun = &AtomicBool::new(false);
+        let ((tell, told), (ready, waits)) = (mpsc::channel(), mpsc::channel());
         let capture = move || {
             device.enter();
-            told.recv().unwrap();
+            let wait = || {
+                ready.send(()).unwrap();
+                told.recv().unwrap();
+            };
+            if !forked {
+                wait();
+            }
             let body = || {
+                if forked {
+                    wait();
+                    fork.record(origin)?;
+                    stream.wait_for(fork)?;
+                }
                 begun.store(true, Ordering::SeqCst);
+                if forked {
+                    join.record(stream)?;
+                    origin.wait_for(join)?;
+                }
                 Ok(())
             };
-            device.gpu.capture(stream, CaptureMode::ThreadLocal, body).unwrap();
+            gpu.capture(captured, CaptureMode::ThreadLocal, body).unwrap();
         };
-        scope.spawn(capture);
         // Long enough for a thread that does not wait.
         let before = |_: &CudaStream, _: &Buffer| {
             tell.send(()).unwrap();
             (0..50)
                 .take_while(|_| !begun.load(Ordering::SeqCst))
                 .for_each(|_| thread::sleep(Duration::from_millis(1)));
-            assert!(!begun.load(Ordering::SeqCst));
+            assert!(!begun.load(Ordering::SeqCst), "forked: {forked}");
         };
         let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
         let backend = Hooked { device, before: &before };
         let mut launcher = Launcher::bind(backend, &world.pools.memory, &mut plan, slots(2)).unwrap();
-        launcher.stage(&world.pools.memory, &mut plan).unwrap();
-    });
-    assert!(begun.load(Ordering::SeqCst));
+        thread::scope(|scope| {
+            scope.spawn(capture);
+            waits.recv().unwrap();
+            launcher.stage(&world.pools.memory, &mut plan).unwrap();
+        });
+        assert!(begun.load(Ordering::SeqCst));
+    }
 }
 
 fn a_pool_that_overlaps_is_refused_while_launches_cannot_be_waited_for(device: &Device) {

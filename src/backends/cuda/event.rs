@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::calls::Handle;
 use super::context::Context;
 use super::{Cuda, CudaStream};
+use crate::backends::begin_capture;
 use crate::error::BackendError;
 
 /// `CUDA_ERROR_NOT_READY`.
@@ -101,11 +102,18 @@ impl CudaEvent {
 }
 
 impl CudaStream {
-    /// Lets what is enqueued from now on wait for an event, of whichever stream and GPU.
+    /// Lets what is enqueued from now on wait for an event, of whichever stream and GPU. The event of a capture brings this stream
+    /// into that, so that this waits, as [`Cuda::capture`] does, for calls of other threads that enqueue what no graph may hold.
     ///
     /// # Errors
     /// Those of the driver.
     pub fn wait_for(&self, event: &CudaEvent) -> Result<(), BackendError> {
+        let _others = begin_capture();
+        self.comes_after(event)
+    }
+
+    /// The same, of an event that is no capture's.
+    pub(super) fn comes_after(&self, event: &CudaEvent) -> Result<(), BackendError> {
         // SAFETY: event and stream live; 0 is the usual wait.
         self.within(|calls, stream| unsafe { calls.stream_wait(stream, event.handle, 0) })
     }

@@ -279,7 +279,8 @@ impl Cuda {
 
 // SAFETY: (1) the driver's allocations are mapped, zeroed here, and ours alone; (2) the context reaches its own memory, and host
 // memory that is mapped for all; (3) the driver keeps the order of a stream, and of events that it waits for; (4) a stream that
-// was synchronised has done all; (5) the driver is asked, and our captures wait (`refuse_capture`); (6) what a failed call has
+// was synchronised has done all; (5) the driver is asked, and our captures wait (`refuse_capture`), those too
+// that bring in a stream by an event; (6) what a failed call has
 // enqueued is on the stream; (7) blocks have whole warps and no more threads than the PTX allows, and a GPU's stores of the
 // same bytes do not hurt each other.
 unsafe impl Backend for Cuda {
@@ -340,7 +341,7 @@ unsafe impl Backend for Cuda {
         }
         let end = self.event()?;
         end.record(stream)?;
-        next.wait_for(&end)
+        next.comes_after(&end)
     }
 
     fn settle_remote_writes(&self) -> Result<(), BackendError> {

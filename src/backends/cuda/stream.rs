@@ -50,9 +50,10 @@ impl Cuda {
     /// # Safety
     /// 1. It belongs to the primary context of this GPU, and lives as long as the result, its clones, and the registries
     ///    that are passed to launches on it.
-    /// 2. Nobody begins a capture of it, by other means than [`Cuda::capture`], while another thread makes a call of this crate
-    ///    that enqueues on it. What the call enqueues would go into the graph, and every replay would read again what is only
-    ///    good once. (Captures by `Cuda::capture` wait for such calls. A stream that *is* being captured is refused by them.)
+    /// 2. Nobody begins a capture of it, or brings it into one, by other means than [`Cuda::capture`] and
+    ///    [`CudaStream::wait_for`], while another thread makes a call of this crate that enqueues on it. What the call enqueues
+    ///    would go into the graph, and every replay would read again what is only good once. (These two wait for such calls. A
+    ///    stream that *is* being captured is refused by them.)
     ///
     /// # Errors
     /// [`BackendError::PerThreadStream`] for stream 2, which is another one in each thread.
