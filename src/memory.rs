@@ -218,7 +218,7 @@ impl Registry {
     }
 
     /// Waits for launches, where there may be any: for all of them, and for those of other GPUs too where some have failed.
-    fn finish(&self) -> Result<(), BackendError> {
+    pub(crate) fn finish(&self) -> Result<(), BackendError> {
         let mut finished = Ok(());
         for launches in &self.in_flight {
             finished = finished.and(launches.finish());

@@ -271,13 +271,19 @@ impl<B: Backend> Bound<B> {
         workers: Option<NonZeroU32>,
     ) -> Result<(), Error> {
         self.check_launch(memory)?;
+        if self.backend.in_flight(stream).is_none() {
+            // It runs here and now: what other backends' streams still write comes first.
+            memory.finish()?;
+        }
         let work = Work { way: P::WAY, pieces: P::PIECES, bytes: self.bytes };
         let workers = workers.or_else(|| self.backend.suited(work));
         // The registry hears of it first: a call that fails may have launched all the same.
         self.note_launch(stream, memory);
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
-        // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and `&mut Registry`
-        // keeps everybody else away from them. (2) The planner refuses page plans whose destinations meet another
+        // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and stay: the registry
+        // waits for launches before it lets go of a byte, or lends one to the host; so have we, where this one runs on the host.
+        // Launches on other streams may run beside it; which comes first where they meet, their users say by events, and
+        // where nobody does, bytes of the pools and no others are those of either. (2) The planner refuses page plans whose destinations meet another
         // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, it is written
         // twice with the same bytes, and backends see to it that this does no harm. (3) Launches of this progress word come
         // through `&mut self`, one after the other.

@@ -58,8 +58,10 @@ impl Default for LauncherOptions {
 
 /// Launches plans of type `P` on backend `B`.
 ///
-/// See the crate's example. Its methods take `&mut self` and the registry: one launch at a time, and nothing else
-/// touches registered memory meanwhile.
+/// See the crate's example. Its methods take `&mut self` and the registry, which lends no byte to the host while a launch may
+/// touch it. Launches on one stream run one after the other, whosever they are. Those on several streams run beside each other:
+/// where one needs what another has done, let its stream [wait](crate::backends::CudaStream::wait_for) for an event. A launch on
+/// the CPU waits for all launches of its registry.
 #[derive(Debug)]
 pub struct Launcher<B: Backend, P> {
     /// Tells its tickets and its plan from others'.
@@ -152,7 +154,9 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing.
     ///
     /// # Errors
-    /// Where the registry has lost a pool or an array since, or the backend cannot launch. Nothing ran then.
+    /// Where the registry has lost a pool or an array since, the stream is being captured, or, on the CPU, launches of a GPU
+    /// cannot be waited for: nothing ran then. Where the backend fails, the plan may run all the same: [wait](Launcher::wait),
+    /// and ask its ticket. A plan that has run does not run again.
     pub fn launch(&mut self, memory: &mut Registry) -> Result<(), Error> {
         let _range = self.range("launch");
         let _uncaptured = refuse_capture(self.backend(), &self.stream, "a launch")?;

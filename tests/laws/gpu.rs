@@ -36,6 +36,7 @@ on_devices! {
     an_engines_own_host_memory_is_registered_where_it_lies,
     an_engines_own_device_memory_is_adopted_and_not_freed,
     kernels_are_not_launched_on_memory_that_they_do_not_reach,
+    what_a_gpu_still_writes_the_host_copies_afterwards,
 }
 
 /// A random world on the GPU, and a launcher of lifts.
@@ -341,6 +342,51 @@ fn kernels_are_not_launched_on_memory_that_they_do_not_reach(device: &Device) {
     for error in [bind(&cpu, gpu), bind(gpu, &cpu)] {
         assert!(matches!(error, Error::Memory(MemoryError::OutOfReach { .. })), "{error}");
     }
+}
+
+/// Two launchers of one registry: a GPU's, whose launches return early, and one of the host's, which runs when it is called.
+fn what_a_gpu_still_writes_the_host_copies_afterwards(device: &Device) {
+    let (gpu, cpu) = (&device.gpu, &Cpu::with_threads(1).unwrap());
+    let layout = PagedLayout::builder(16).segment("row", ROW).build().unwrap();
+    let bytes = layout.page_bytes().get();
+    let mut own = vec![0_u8; bytes as usize];
+    let mut memory = Registry::new();
+    // Registered memory has one address for both.
+    // SAFETY: (1) the vector outlives the registry, and (2) is not touched but through it.
+    let buffer = unsafe { gpu.register(own.as_mut_ptr(), own.len()) }.unwrap();
+    let host = memory.adopt(Memory::Host, buffer).unwrap();
+    let slabs = [memory.allocate(gpu, Memory::Device, bytes), memory.allocate(cpu, Memory::Device, bytes)];
+    let [of_gpu, of_cpu] = slabs.map(Result::unwrap);
+    memory.write(of_gpu, 0, &vec![7; bytes as usize]).unwrap();
+    let world = |slab| {
+        let mut builder = GeometryBuilder::new();
+        let mut side = |place: Memory, id| {
+            let region = memory.region(id).unwrap();
+            let pool = builder.pool(PoolSpec::new(place.name(), place, 1, &[region])).unwrap();
+            Some(SideSpec::packed(pool, &[region.address()], &[0], bytes, layout.clone()))
+        };
+        let (host, device) = (side(Memory::Host, host), side(Memory::Device, slab));
+        let (landing, lift) = (Landing::Host, PagedLift::All);
+        let spec = GroupSpec { name: "main".into(), layers: 1, landing, lift, host, device };
+        let main = builder.group::<Paged>(spec).unwrap();
+        (main, Arc::new(builder.build().unwrap()))
+    };
+    let ((spilled, on_gpu), (lifted, on_cpu)) = (world(of_gpu), world(of_cpu));
+    let (block, page) = ([HostBlockId::new(0)], [PageId::new(0)]);
+    let mut spill = WriteBackPlan::new(on_gpu, PlanCapacity::default()).unwrap();
+    spill.spill(spilled, &page, &block).unwrap();
+    let route = on_cpu.lift_route(lifted).unwrap();
+    let mut lift = RestorePlan::new(on_cpu, PlanCapacity::default()).unwrap();
+    lift.gather(route, &block, &page).unwrap();
+    let options = LauncherOptions::default();
+    let mut early = Launcher::bind(gpu, &memory, &mut spill, options).unwrap();
+    let mut late = Launcher::bind(cpu, &memory, &mut lift, options).unwrap();
+    early.stage(&memory, &mut spill).unwrap();
+    late.stage(&memory, &mut lift).unwrap();
+
+    early.launch(&mut memory).unwrap();
+    late.launch(&mut memory).unwrap();
+    assert!(memory.bytes(of_cpu).unwrap().iter().all(|byte| *byte == 7));
 }
 
 #[test]
