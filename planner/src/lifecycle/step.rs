@@ -386,7 +386,7 @@ impl StepPlans {
         for mapped in known.mapped.iter().filter(within) {
             frames.iter().try_for_each(|frames| frames.spill(write_backs, scale, slot, *mapped))?;
         }
-        if *writes && matches!(work, Work::Rewrite { .. }) {
+        if *writes && matches!(work, Work::Rewrite { .. } | Work::Spill { first: true, .. }) {
             frames.iter().try_for_each(|frames| frames.spill_ring(write_backs, geometry, slot))?;
         }
         Ok(())

@@ -55,6 +55,8 @@ pub enum Work {
         request: RequestId,
         /// The position.
         position: u32,
+        /// Whether it is the request's first: a ring has no positions, and is written with it.
+        first: bool,
     },
     /// Write the pages at positions `first..=last` to their blocks: a step's rows that were not mirrored.
     Rewrite {
@@ -208,8 +210,9 @@ impl Worker {
             }
             Effect::Spill { request, position } => {
                 self.write(request, |entry| {
+                    let first = entry.spills.end == 0;
                     entry.spills.open(position);
-                    Work::Spill { request, position }
+                    Work::Spill { request, position, first }
                 });
             }
             _ => {}

@@ -175,7 +175,11 @@ impl Engine {
 
     /// A request of 10 tokens whose blocks have landed: 9 of them were imported, and the state after them.
     fn landed(&mut self) -> RequestId {
-        let (prompt, policy) = (Tokens::new(10), Policy::LiftTail);
+        self.landed_by(Policy::LiftTail)
+    }
+
+    fn landed_by(&mut self, policy: Policy) -> RequestId {
+        let prompt = Tokens::new(10);
         self.tell(&Event::Admit(Admission { prompt, policy, producer: true, hashes: vec![].into() }));
         let request = self.lifecycle.requests().last().unwrap();
         self.tell(&Event::Posted { request, ranks: Ranks::NONE, each: 0 });
@@ -312,6 +316,24 @@ fn what_was_preempted_is_lifted_again_with_all_of_its_groups() {
     ];
     assert_eq!(engine.lift(), expected(&wanted));
     assert_eq!(engine.mirrored(request, 2)[0], None, "what is sealed is read only");
+}
+
+#[test]
+fn what_landed_on_the_device_is_written_back_once_and_a_ring_with_its_first_page() {
+    let mut engine = Engine::new(true);
+    let request = engine.landed_by(Policy::LandOnDevice);
+    assert_eq!(engine.lift(), Moves::new());
+    let (blocks, slot) = (engine.blocks(request), request.slot());
+    let pages = engine.pages(request);
+    let own_pages = |at: usize| page(pages[at].1);
+    let wanted: [(&str, &[_]); 3] = [
+        ("tail", &[0, 1, 2].map(|at| (own_pages(at), block(blocks[at])))),
+        ("whole", &[0, 1, 2].map(|at| (page_of_whole(slot, at as u32), block(blocks[at])))),
+        // Of its rows only those that steps write are mirrored: the others would be lost when the request is preempted.
+        ("ring", &[(own(slot), own(slot))]),
+    ];
+    assert_eq!(engine.write_back(), expected(&wanted));
+    assert_eq!(engine.write_back(), Moves::new());
 }
 
 #[test]
