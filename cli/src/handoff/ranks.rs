@@ -173,8 +173,11 @@ impl Ranks {
                 None => {}
                 Some(status) if status.success() => ended += 1,
                 Some(status) => {
-                    let why = format!("it has ended with {status}, for the reason that it gave");
                     let code = status.code().and_then(|code| u8::try_from(code).ok());
+                    let why = match code {
+                        Some(_) => format!("it has ended with {status}, for the reason that it gave"),
+                        None => format!("it was ended by {status}, and could give no reason"),
+                    };
                     return Err(HandoffError::Rank { rank, why, code: code.unwrap_or(exit::FAILED) });
                 }
             }

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::handoff::secret;
 use crate::support::{command, small};
 
@@ -27,7 +29,18 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 fn two_ranks(folder: &Path, ready: &Path) -> Child {
     let mut command = command(&["prefill", "--tp", "2", "--timeout", "60", "--backend", "cpu", "--ready"]);
     command.arg(ready).args(["--", &small("aligned.json")]);
-    secret(&mut command, folder).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    secret(&mut command, folder).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// The processes of its ranks.
+fn ranks_of(parent: &Child) -> Vec<String> {
+    let children = format!("/proc/{0}/task/{0}/children", parent.id());
+    std::fs::read_to_string(children).unwrap().split_whitespace().map(str::to_owned).collect()
+}
+
+/// Whether a process has not ended. One that has may wait to be heard of by whoever it belongs to now.
+fn runs(id: &String) -> bool {
+    std::fs::read_to_string(format!("/proc/{id}/status")).is_ok_and(|text| !text.contains("State:\tZ"))
 }
 
 #[test]
@@ -104,17 +117,28 @@ fn ranks_end_with_the_process_that_has_started_them() {
     let mut parent = two_ranks(folder.path(), &ready);
     until("all listen", || std::fs::read_to_string(&ready).is_ok_and(|text| !text.contains("192.0.2.1")));
     assert!(!folder.path().join("ready.rank0").exists());
-    let children = format!("/proc/{0}/task/{0}/children", parent.id());
-    let children = std::fs::read_to_string(children).unwrap();
-    let children: Vec<&str> = children.split_whitespace().collect();
+    let children = ranks_of(&parent);
     assert_eq!(children.len(), 2);
     parent.kill().unwrap();
     parent.wait().unwrap();
-    // One that has ended may wait to be heard of by whoever it belongs to now.
-    let runs = |id: &&str| {
-        std::fs::read_to_string(format!("/proc/{id}/status")).is_ok_and(|text| !text.contains("State:\tZ"))
-    };
-    until("no rank runs", || !children.iter().any(&runs));
+    until("no rank runs", || !children.iter().any(runs));
+}
+
+#[test]
+fn a_rank_that_is_killed_ends_the_others_and_gave_no_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let parent = two_ranks(folder.path(), &ready);
+    until("all listen", || ready.exists());
+    let children = ranks_of(&parent);
+    let second = Pid::from_raw(children[1].parse().unwrap()).unwrap();
+    kill_process(second, Signal::KILL).unwrap();
+    let output = parent.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("rank 1: it was ended by signal: 9"), "{said}");
+    assert!(!said.contains("the reason that it gave"), "{said}");
+    until("no rank runs", || !children.iter().any(runs));
 }
 
 #[test]
