@@ -18,7 +18,7 @@
  * is not 0, and of a count that no array has; those of handles and of keys; and PAGELIFT_BUSY. One that makes something
  * may answer PAGELIFT_TOO_MANY_HANDLES, one that calls a GPU's driver PAGELIFT_DRIVER and PAGELIFT_CONTEXT_LOST. What else
  * a call answers is named there, at 'Errors'. Memory of any size that cannot be had is PAGELIFT_OUT_OF_MEMORY; where not
- * even some bytes can be had for bookkeeping, the process ends.
+ * even some bytes can be had for bookkeeping, or for what a text says, the process ends.
  *
  * Threads. Any call may be made on any thread. Two calls that change one object do not wait for each other: the second
  * answers PAGELIFT_BUSY and has done nothing. Calls that only look (state, is_done, report, counters, info, jobs,
@@ -1600,7 +1600,7 @@ pagelift_status pagelift_layout_free(pagelift_layout layout);
 
 // Makes a lifecycle. Free it by `pagelift_lifecycle_free`.
 //
-// Errors: PAGELIFT_LIFECYCLE for options that cannot be, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
+// Errors: PAGELIFT_LIFECYCLE for options that cannot be, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
 pagelift_status pagelift_lifecycle_new(const pagelift_lifecycle_options *options,
                                        pagelift_lifecycle *lifecycle);
 

@@ -190,16 +190,33 @@ impl<T: Object> Table<T> {
             None => {
                 let number = unused.next;
                 let (chunk, _) = place(number);
-                self.chunks.get(chunk).ok_or_else(full)?.get_or_init(|| {
-                    let empty = || Slot { generation: AtomicU32::new(1), value: RwLock::new(None) };
-                    (0..FIRST << chunk).map(|_| empty()).collect()
-                });
+                let chunk = self.chunks.get(chunk).ok_or_else(full)?;
+                if chunk.get().is_none() {
+                    self.add(chunk, number, &mut unused)?;
+                }
                 unused.next += 1;
                 number
             }
         };
         drop(unused);
         Ok((number, self.slot(number).ok_or_else(full)?))
+    }
+
+    /// Adds the chunk that begins with a slot, and room to give all slots back: that cannot fail. Nobody else does, for `unused` is
+    /// locked.
+    fn add(&self, chunk: &OnceLock<Box<[Slot<T>]>>, number: u32, unused: &mut Unused) -> Outcome {
+        let slots = (number + FIRST) as usize;
+        let no_memory = |_| {
+            let text = format!("there is no memory for {slots} more handles of {}", T::KIND.name());
+            Failure::new(Status::OutOfMemory, text)
+        };
+        let mut list = Vec::new();
+        list.try_reserve_exact(slots).map_err(no_memory)?;
+        unused.freed.try_reserve_exact(slots + number as usize).map_err(no_memory)?;
+        list.resize_with(slots, || Slot { generation: AtomicU32::new(1), value: RwLock::new(None) });
+        let added = chunk.set(list.into_boxed_slice());
+        debug_assert!(added.is_ok(), "it was not there");
+        Ok(())
     }
 
     /// Gives a slot out again.

@@ -79,7 +79,7 @@ pub struct LifecycleOptions {
 
 /// Makes a lifecycle. Free it by `pagelift_lifecycle_free`.
 ///
-/// Errors: PAGELIFT_LIFECYCLE for options that cannot be, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
+/// Errors: PAGELIFT_LIFECYCLE for options that cannot be, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_lifecycle_new(options: In<LifecycleOptions>, lifecycle: Out<Lifecycle>) -> Status {
     answer(|| {

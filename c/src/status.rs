@@ -121,7 +121,7 @@ impl<E: Into<Error>> From<E> for Failure {
                 Domain::Span(inner) => (Status::Span, variant(inner)),
                 Domain::Geometry(inner) => (Status::Geometry, variant(inner)),
                 Domain::Plan(inner) => (of_plan(inner), variant(inner)),
-                Domain::Lifecycle(inner) => (Status::Lifecycle, variant(inner)),
+                Domain::Lifecycle(inner) => (of_lifecycle(inner), variant(inner)),
                 Domain::Memory(inner) => (of_memory(inner), variant(inner)),
                 Domain::Launch(inner) => (of_launch(inner), variant(inner)),
                 Domain::Backend(inner) => (of_backend(inner), variant(inner)),
@@ -150,6 +150,13 @@ fn of_plan(error: &rust::PlanError) -> Status {
         rust::PlanError::Capacity { .. } => Status::Capacity,
         rust::PlanError::OutOfMemory { .. } => Status::OutOfMemory,
         _ => Status::Plan,
+    }
+}
+
+fn of_lifecycle(error: &rust::LifecycleError) -> Status {
+    match error {
+        rust::LifecycleError::Memory(error) => of_plan(error),
+        _ => Status::Lifecycle,
     }
 }
 

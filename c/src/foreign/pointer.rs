@@ -253,7 +253,15 @@ impl Text {
         // SAFETY: it is not null, so (1, 2) of this module's conditions hold: it ends with a 0 and is copied here.
         let text = unsafe { CStr::from_ptr(self.0) };
         let not_utf8 = |_| Failure::new(Status::BadText, format!("`{what}` is not UTF-8"));
-        Ok(text.to_str().map_err(not_utf8)?.to_owned())
+        let text = text.to_str().map_err(not_utf8)?;
+        let mut copy = String::new();
+        let no_memory = |_| {
+            let bytes = text.len();
+            Failure::new(Status::OutOfMemory, format!("there is no memory for the {bytes} bytes of `{what}`"))
+        };
+        copy.try_reserve_exact(text.len()).map_err(no_memory)?;
+        copy.push_str(text);
+        Ok(copy)
     }
 }
 
