@@ -6,8 +6,8 @@ use pagelift_transport::offer::Offer;
 use super::error::HandoffError;
 use crate::restore::World;
 
-/// Opens the library, registers the memory that the offer lists, and lets `body` use it. Memory that CUDA has pinned was pinned
-/// when the world was made, and is released after this.
+/// Opens the library, registers the memory that the offer lists, and lets `body` use it, for a result that has none of the agent's
+/// lists and reads. Memory that CUDA has pinned was pinned when the world was made, and is released after this.
 pub fn with<'m, T>(
     world: &mut World<'m>,
     offer: &Offer,
@@ -19,8 +19,9 @@ pub fn with<'m, T>(
     for range in &offer.regions.memory {
         #[expect(unsafe_code, reason = "whose memory an address is only this program knows")]
         // SAFETY: 1. The ranges are the regions of the world's pools, by `Mapped`. They are released with the world's registry
-        //    and nothing in this program releases one before; the world outlives this call, and the agent does not.
-        // 2. P's pools are filled before this, and until the agent is gone nothing writes them. D's are written by reads that are
+        //    and nothing in this program releases one before; the world outlives this call, and the agent does not. Its
+        //    lists and reads are the consumer's, which borrows the agent: so they go before it.
+        // 2. P's pools are filled before this, and until all of these are gone nothing writes them. D's are written by reads that are
         //    in flight in `reads`, which looks at none of their bytes until the import has ended; nobody else can reach them,
         //    for D tells nobody how.
         unsafe { agent.register(*range) }?;

@@ -108,13 +108,14 @@ impl<'b> Side<'b> {
 
     /// Lets peers read it, or reads write it.
     ///
-    /// The caller drops the agent before this side, and looks at no region of it that is being written: at none where an order of
-    /// layers makes all blocks one region, and otherwise at those of no import that is in flight.
+    /// The caller drops the agent, and the lists and reads of it, before this side, and looks at no region of it that is being
+    /// written: at none where an order of layers makes all blocks one region, and otherwise at those of no import that is in flight.
     pub fn register(&self, agent: &mut Agent) -> Result<(), LoadError> {
         for range in &self.offer.regions.memory {
             #[expect(unsafe_code, reason = "whose memory an address is only this program knows")]
-            // SAFETY: 1. The ranges are regions of the pools. They are released with the registry, which the two callers of this
-            //    declare before the agent, so that it is dropped after it; nothing releases one before.
+            // SAFETY: 1. The ranges are regions of the pools. They are released with the registry, which the callers of this
+            //    declare before the agent, and that before all that has lists and reads of it, so that it is dropped after them;
+            //    nothing releases one before.
             // 2. P's pools are filled before its agent describes itself, and not touched after that. D's are written by reads in
             //    flight: `ratio` looks at its pools when none is, and `flood` at regions of blocks whose import has ended, or
             //    which belong to none; each block has a region of its own there. Nobody else can reach D's, for D tells nobody how.

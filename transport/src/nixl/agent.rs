@@ -51,7 +51,7 @@ impl<'a> AgentOptions<'a> {
     }
 }
 
-/// This process's end of all transfers.
+/// This process's end of all transfers. What it has prepared, and its reads, keep the plugin and its thread for as long as they live.
 ///
 /// ```no_run
 /// use pagelift_transport::nixl::{Agent, AgentOptions, Library};
@@ -114,7 +114,9 @@ impl Agent {
     /// Where it shares bytes with a range that is registered, or NIXL refuses it.
     ///
     /// # Safety
-    /// 1. The memory is this process's, of the kind and device that `range` says, until this agent has been dropped.
+    /// 1. The memory is this process's, of the kind and device that `range` says, until this agent and every
+    ///    [`Prepared`](super::Prepared) and [`Reading`](super::Reading) of it have been dropped: the plugin lives on in each of them,
+    ///    and so do reads that are in flight.
     /// 2. Peers may read any byte of it at any time from now on, and reads of this agent write it while they are in flight:
     ///    meanwhile no reference to these bytes is used.
     #[expect(unsafe_code, reason = "whose memory an address is nobody but the caller knows")]

@@ -32,7 +32,8 @@ struct Lists {
 unsafe impl Send for Lists {}
 
 /// A read in flight. It is asked until it has ended: until then it may write. Dropping it asks NIXL to stop it, and NIXL does
-/// not say whether it has; what ends it for sure is to drop the agent, and its memory's registration with it.
+/// not say whether it has; what ends it for sure is to drop the agent, and its memory's registration with it, and every list and
+/// read of it, of which each keeps the plugin.
 pub struct Reading {
     request: XferRequest,
     agent: nixl_sys::Agent,

@@ -73,7 +73,8 @@ fn every_kind_of_group_arrives_between_two_processes() {
     let library = Library::open().unwrap();
     let mut agent = Agent::new(&library, AgentOptions::new("decode")).unwrap();
     for range in &offer.regions.memory {
-        // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, which is dropped before they are compared.
+        // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, its list and its reads, which are dropped before they
+        //    are compared.
         // 2. Until then nothing looks at them but NIXL, and the zeroes below after all reads have landed.
         unsafe { agent.register(*range) }.unwrap();
         // SAFETY: as above; it is refused.
@@ -173,7 +174,8 @@ impl Reader {
         let peer = Peer::pair(&offer, &hello.offer).unwrap();
         let mut agent = Agent::new(&Library::open().unwrap(), AgentOptions::new("decode")).unwrap();
         for range in &offer.regions.memory {
-            // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, which is dropped first.
+            // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, which is dropped first, and its lists and reads, which
+            //    are dropped before the `Reader`.
             // 2. Nothing looks at them.
             unsafe { agent.register(*range) }.unwrap();
         }

@@ -32,7 +32,7 @@ fn producer() {
     let mut agent = Agent::new(&Library::open().unwrap(), AgentOptions::new("prefill")).unwrap();
     let offer = engine.offer(really(&engine));
     for range in &offer.regions.memory {
-        // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, which is dropped before the engine.
+        // SAFETY: 1. The engine's bytes are on the heap and outlive the agent, which is dropped before the engine, and prepares nothing.
         // 2. From here on nothing looks at them until the agent is gone.
         unsafe { agent.register(*range) }.unwrap();
     }
