@@ -76,7 +76,9 @@ pub enum ReadingState {
     InFlight,
     /// All bytes are here.
     Landed,
-    /// It has ended otherwise.
+    /// It has ended otherwise. Of a transfer in many pieces NIXL answers so when the first has failed, and as far as the source of its
+    /// UCX plugin 1.5.1 says without waiting for those beside it: one that still arrives would write blocks that may be another
+    /// request's by then.
     Failed {
         /// The transport's reason.
         reason: String,
