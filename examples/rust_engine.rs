@@ -119,6 +119,7 @@ impl<'a> Engine<'a> {
             }
             self.bytes(2)?.copy_from_slice(&((token % BLOCK_TOKENS) as i64).to_le_bytes());
             self.mirror.1.launch(&mut self.memory)?;
+            // On the CPU it has run by now. On a GPU the ticket is done since the step after it was staged: wait for the stream.
             let state = self.mirror.1.state(ticket);
             assert!(matches!(state, TicketState::Done(report) if (report.rows, report.bad) == (1, 0)));
             open.durable_up_to(Rows::new((token % BLOCK_TOKENS) as u32 + 1));

@@ -47,7 +47,8 @@ pub struct LauncherOptions {
     pub slots: u32,
     /// The most multiprocessors of a GPU, or warps on a CPU, that a launch may use; 0 leaves it to the backend.
     pub workers: u32,
-    /// 1 where a staged plan runs in every launch until the next one is staged; 0 where only in the first.
+    /// 1 where a staged plan runs in every launch until the next one is staged, and its ticket, done when it has run once, says
+    /// nothing of later runs; 0 where only in the first.
     pub repeat: u32,
 }
 
@@ -115,7 +116,8 @@ pub extern "C" fn pagelift_launcher_bind(
 /// Errors: PAGELIFT_RING_FULL where all slots are in flight; PAGELIFT_CAPTURE while the stream is being captured;
 /// PAGELIFT_LAUNCH for a plan of another geometry or larger capacity, or another launcher's row plan;
 /// PAGELIFT_WRONG_PLAN for one of another type; PAGELIFT_REGISTRY where an array is not registered; PAGELIFT_BUSY while
-/// another thread uses launcher, plan or registry; those of handles. What was staged before still runs then.
+/// another thread uses launcher, plan or registry; those of handles. What was staged before still runs then. Where the driver
+/// fails instead, this plan may run in its place, under no ticket, until another was staged: an empty one will do.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_stage(launcher: Launcher, plan: Plan, ticket: Out<Ticket>) -> Status {
     answer(|| {
@@ -134,8 +136,9 @@ pub extern "C" fn pagelift_launcher_stage(launcher: Launcher, plan: Plan, ticket
 /// that has finished, in the order of the stream; on the CPU afterwards. A hot call.
 ///
 /// Errors: PAGELIFT_CAPTURE while the stream is being captured (see `pagelift_launcher_record`); PAGELIFT_REGISTRY where
-/// a pool or an array was released; PAGELIFT_CONTEXT_LOST; PAGELIFT_BUSY while another thread uses the launcher, or its
-/// registry for any launch; those of handles. Nothing ran then.
+/// a pool or an array was released; PAGELIFT_BUSY while another thread uses the launcher, or its registry for any launch;
+/// those of handles: nothing ran then. PAGELIFT_CONTEXT_LOST, and where the driver fails, the plan may run all the same: wait,
+/// and ask its ticket.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_launcher_launch(launcher: Launcher) -> Status {
     answer(|| launcher.handle().change(|own| own.launch(|launcher, memory| Ok(launcher.launch(memory)?))))

@@ -98,9 +98,10 @@ class Connector:
         binding = pagelift.RowBinding(adopt(slot_mapping), query_starts=adopt(query_start_loc), accepted=adopt(accepted))
         self.mirror_plan = pagelift.MirrorPlan(geometry)
         self.mirror_plan.bind(self.group, binding)
-        # A staged mirror runs in every step; only page-map changes are staged again.
+        # A staged mirror runs in every step; only page-map changes are staged again. Its ticket is done after the first step: who
+        # seals a block asks an event of the stream, from after the step that wrote its last row.
         self.mirrors = pagelift.Launcher.bind(backend, self.memory, self.mirror_plan, repeat=True, stream=stream)
-        self.mirror_ticket = self.mirrors.stage(self.mirror_plan)
+        self.mirrors.stage(self.mirror_plan)
 
     def admit(self, tail):
         """Checks an import once, and holds its page. Returns its id."""
@@ -118,7 +119,7 @@ class Connector:
         for import_id in import_ids:
             self.lift.lift_reserved(self.reservations, import_id)
         if self.mirror_plan.page_map.pending:
-            self.mirror_ticket = self.mirrors.stage(self.mirror_plan)
+            self.mirrors.stage(self.mirror_plan)
         return self.lifts.stage(self.lift)
 
     def finished(self, ticket, import_ids):

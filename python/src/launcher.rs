@@ -39,7 +39,7 @@ impl Launcher {
     ///
     /// `slots` (1 to 64) is how many plans may be in flight. `workers` is the most multiprocessors of a GPU, or warps on a CPU, that
     /// a launch may use; `None` leaves it to the backend. With `repeat`, a staged plan runs in every launch until the next one is
-    /// staged. `stream` is as `set_stream` takes it. The launcher takes the page map of a row plan into its keeping: that plan alone
+    /// staged; its ticket is done when it has run once, and says nothing of later runs. `stream` is as `set_stream` takes it. The launcher takes the page map of a row plan into its keeping: that plan alone
     /// can be staged, and by this launcher alone.
     ///
     /// Raises `RegistryError` where a pool is not registered or there is no memory for the tables, `LaunchError` for wrong options.
@@ -77,7 +77,8 @@ impl Launcher {
     ///
     /// Raises `RingFullError` where all slots are in flight, `CaptureError` while the stream is being captured, `LaunchError` for a
     /// plan of another geometry or larger capacity, or another launcher's mirror plan, `RegistryError` where an array is not
-    /// registered, `TypeError` for a plan of another type. What was staged before still runs then.
+    /// registered, `TypeError` for a plan of another type. What was staged before still runs then. Where the driver fails instead, this
+    /// plan may run in its place, under no ticket, until another was staged: an empty one will do.
     fn stage(&self, py: Python<'_>, plan: &Plan) -> PyResult<Ticket> {
         let mut plan = turn(py, &plan.0)?;
         self.held.stage(py, |open, memory| Ok(Ticket(open.launcher.stage(memory, &mut plan).or_raise()?)))
@@ -86,8 +87,8 @@ impl Launcher {
     /// Runs the kernel once on the staged plan. Without one that has not run yet it does nothing. On a GPU it returns before that
     /// has finished, on the CPU afterwards; the interpreter is released meanwhile.
     ///
-    /// Raises `CaptureError` while the stream is being captured, `RegistryError` where a pool or an array was released. Nothing ran
-    /// then.
+    /// Raises `CaptureError` while the stream is being captured, `RegistryError` where a pool or an array was released: nothing ran
+    /// then. Where the driver fails, the plan may run all the same: wait, and ask its ticket.
     fn launch(&self, py: Python<'_>) -> PyResult<()> {
         self.held.launch(py, |open, memory| open.launcher.launch(memory))
     }

@@ -179,7 +179,7 @@ pub unsafe trait Backend: fmt::Debug {
     /// 1. The conditions of the kernel hold for its arguments until the launch has finished.
     ///
     /// # Errors
-    /// Where it cannot be launched; then nothing was.
+    /// Where it cannot be launched. It may have been all the same (6).
     unsafe fn launch(
         &self,
         stream: &Self::Stream,

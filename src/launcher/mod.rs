@@ -45,7 +45,9 @@ pub struct LauncherOptions {
     /// The most workers that a launch may use (multiprocessors of a GPU, warps on a CPU); `None` leaves it to the
     /// backend.
     pub workers: Option<NonZeroU32>,
-    /// Whether a staged plan runs in every launch until the next one is staged, and not only in the first.
+    /// Whether a staged plan runs in every launch until the next one is staged, and not only in the first. Its ticket is
+    /// [`Done`](TicketState::Done) when it has run once, and says nothing of later runs: that one of these is done, its stream says
+    /// ([`Launcher::wait`]), or an event that it passes afterwards.
     pub repeat: bool,
 }
 
@@ -114,7 +116,8 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
     /// Nothing is enqueued then, and what was staged before still runs. Only where the backend fails, some of it may have
     /// been: page-map changes may have taken effect, which are staged again with the plan, digests of the plan before may be
     /// gone, and the next launch may carry out this plan, under no ticket, and not the one before, which is then superseded.
-    /// Until another was staged, an empty one perhaps, and launched or waited for, what this one reads and writes is not free.
+    /// Until another is staged, an empty one perhaps, and launches before that are waited for, what this one reads and writes is
+    /// not free.
     pub fn stage(&mut self, memory: &Registry, plan: &mut P) -> Result<Ticket, Error> {
         let ([what, way], jobs) = (P::NAME, plan.jobs());
         let _range = match plan.bytes().map(Bytes::get) {

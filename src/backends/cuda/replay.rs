@@ -66,8 +66,7 @@ impl<P: Launchable> CudaReplay<'_, P> {
     /// Runs the graph once, after what is on the launcher's stream. It returns before that has finished.
     ///
     /// # Errors
-    /// As [`Launcher::launch`]; where the stream is being captured, too: that graph would not know of this one's end. Nothing
-    /// ran then.
+    /// As [`Launcher::launch`]; the graph of a capture would not know of this one's end.
     pub fn replay(&mut self, memory: &mut Registry) -> Result<(), Error> {
         let _uncaptured = refuse_capture(self.launcher.backend(), self.launcher.stream(), "a replay")?;
         self.launcher.replays(memory)?;
