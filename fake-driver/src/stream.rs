@@ -66,6 +66,8 @@ pub(crate) enum Recorded {
 /// An event.
 pub(crate) struct Event {
     pub context: usize,
+    /// Whether times are taken of it.
+    pub timed: bool,
     pub recorded: Recorded,
 }
 

@@ -82,6 +82,9 @@ pub fn copy_engines_do_what_a_launch_does(device: &Device) {
             if draw.once_in(2) {
                 done.wait().unwrap();
                 assert!(done.is_passed().unwrap());
+                // Nobody has paid for a time.
+                let time = done.elapsed_since(&done);
+                assert!(matches!(time, Err(BackendError::Driver { .. })), "{time:?}");
             }
             // Without waiting: reading does.
             world.assert_is(&expected);

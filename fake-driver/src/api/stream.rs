@@ -7,6 +7,9 @@ use crate::capture::RELAXED;
 use crate::stream::{Event, Recorded, Stream};
 use crate::words::{CAPTURED_EVENT, INVALID_HANDLE, INVALID_VALUE, NOT_READY};
 
+/// `CU_EVENT_DISABLE_TIMING`.
+const DISABLE_TIMING: c_uint = 2;
+
 api! {
     "cuStreamCreate" stream_create(call, stream: *mut Handle, flags: c_uint) {
         let (context, handle) = (call.context()?, call.state.handle());
@@ -50,9 +53,10 @@ api! {
         store(mode, std::mem::replace(&mut call.thread.mode, wanted))
     }
 
-    "cuEventCreate" event_create(call, event: *mut Handle, _flags: c_uint) {
+    "cuEventCreate" event_create(call, event: *mut Handle, flags: c_uint) {
         let (context, handle) = (call.context()?, call.state.handle());
-        call.state.events.insert(handle, Event { context, recorded: Recorded::Nowhere });
+        let timed = flags & DISABLE_TIMING == 0;
+        call.state.events.insert(handle, Event { context, timed, recorded: Recorded::Nowhere });
         give(event, handle)
     }
     "cuEventDestroy_v2" event_destroy(call, event: Handle) {
@@ -92,7 +96,8 @@ api! {
     }
     "cuEventElapsedTime" event_elapsed(call, milliseconds: *mut f32, from: Handle, to: Handle) {
         for event in [from, to] {
-            match call.state.events.get(&event.addr()).ok_or(INVALID_HANDLE)?.recorded {
+            let event = call.state.events.get(&event.addr()).filter(|event| event.timed).ok_or(INVALID_HANDLE)?;
+            match event.recorded {
                 Recorded::Nowhere => return Err(INVALID_HANDLE),
                 Recorded::In { stream, done } if call.state.has_done(stream, done) => {}
                 Recorded::In { .. } => return Err(NOT_READY),

@@ -191,7 +191,7 @@ impl CopyEngine<'_> {
     }
 
     /// Copies what a plan says, after what is on the stream, and returns before that has finished: the stream passes the
-    /// event then.
+    /// event then, which has no [time](CudaEvent::elapsed_since).
     ///
     /// # Errors
     /// Where a pool is not registered or out of reach, the stream is being captured, or there are no
@@ -203,7 +203,7 @@ impl CopyEngine<'_> {
         calls: CopyCalls,
     ) -> Result<CudaEvent, Error> {
         let _uncaptured = refuse_capture(self.gpu, &self.stream, "a plan of copies")?;
-        let done = self.gpu.event()?;
+        let done = self.gpu.untimed_event()?;
         self.enqueue(memory, plan, calls)?;
         done.record(&self.stream)?;
         Ok(done)

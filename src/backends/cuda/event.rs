@@ -12,6 +12,10 @@ use crate::error::BackendError;
 
 /// `CUDA_ERROR_NOT_READY`.
 const NOT_READY: i32 = 600;
+/// `CU_EVENT_DEFAULT`.
+const TIMED: u32 = 0;
+/// `CU_EVENT_DISABLE_TIMING`.
+const UNTIMED: u32 = 2;
 
 /// A point in a stream.
 ///
@@ -46,9 +50,18 @@ impl Cuda {
     /// # Errors
     /// Those of the driver.
     pub fn event(&self) -> Result<CudaEvent, BackendError> {
+        self.new_event(TIMED)
+    }
+
+    /// The same without a time, for which a GPU does not stop to look at its clock.
+    pub(super) fn untimed_event(&self) -> Result<CudaEvent, BackendError> {
+        self.new_event(UNTIMED)
+    }
+
+    fn new_event(&self, flags: u32) -> Result<CudaEvent, BackendError> {
         let mut handle = std::ptr::null_mut();
-        // SAFETY: the handle is stored in our variable; 0 asks for an event with a time.
-        self.context.within(|calls| unsafe { calls.event_create(&raw mut handle, 0) })?;
+        // SAFETY: the handle is stored in our variable; the flags are some that the driver has.
+        self.context.within(|calls| unsafe { calls.event_create(&raw mut handle, flags) })?;
         Ok(CudaEvent { context: Arc::clone(&self.context), handle })
     }
 }
@@ -89,7 +102,8 @@ impl CudaEvent {
     /// Waits for this event, and returns the device's time between an earlier one and it, to about half a microsecond.
     ///
     /// # Errors
-    /// Where one of them was recorded nowhere, or while a stream was being captured; and as [`CudaEvent::is_passed`].
+    /// Where one of them has no time, was recorded nowhere, or while a stream was being captured; and as
+    /// [`CudaEvent::is_passed`].
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, BackendError> {
         self.wait()?;
         let mut milliseconds = 0.0_f32;

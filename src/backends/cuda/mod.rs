@@ -339,7 +339,7 @@ unsafe impl Backend for Cuda {
         if self.is_capturing(next)? {
             return Err(BackendError::Capturing { what: WHAT });
         }
-        let end = self.event()?;
+        let end = self.untimed_event()?;
         end.record(stream)?;
         next.comes_after(&end)
     }
