@@ -1096,7 +1096,8 @@ typedef struct {
   uint32_t mode;
   // The room of its plans of pages; null means as in `pagelift_page_plan_new`.
   const pagelift_plan_capacity *pages;
-  // The room of its plan of rows; null means as in `pagelift_row_plan_new`.
+  // The room of its plan of rows; null means as in `pagelift_row_plan_new`. There is always room for a change of each
+  // entry of the page maps where the rank writes host blocks.
   const pagelift_row_capacity *rows;
   // How many steps the host may be ahead: 1 to 64.
   uint32_t slots;
@@ -2084,8 +2085,8 @@ pagelift_status pagelift_runner_bind_rows(pagelift_runner runner,
                                           pagelift_group_key group,
                                           const pagelift_row_binding *binding);
 
-// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that
-// came before a step begins are carried out before its forward.
+// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order, each exactly
+// once; those that came before a step begins are carried out before its forward.
 //
 // Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, PAGELIFT_CAPACITY where
 // its plan has no room for that: the rank is lost then. Those of handles.

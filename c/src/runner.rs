@@ -109,7 +109,8 @@ pub struct RunnerOptions {
     pub mode: u32,
     /// The room of its plans of pages; null means as in `pagelift_page_plan_new`.
     pub pages: In<PlanCapacity>,
-    /// The room of its plan of rows; null means as in `pagelift_row_plan_new`.
+    /// The room of its plan of rows; null means as in `pagelift_row_plan_new`. There is always room for a change of each
+    /// entry of the page maps where the rank writes host blocks.
     pub rows: In<RowCapacity>,
     /// How many steps the host may be ahead: 1 to 64.
     pub slots: u32,
@@ -195,8 +196,8 @@ pub extern "C" fn pagelift_runner_bind_rows(
     })
 }
 
-/// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order; those that
-/// came before a step begins are carried out before its forward.
+/// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order, each exactly
+/// once; those that came before a step begins are carried out before its forward.
 ///
 /// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, PAGELIFT_CAPACITY where
 /// its plan has no room for that: the rank is lost then. Those of handles.

@@ -1334,8 +1334,9 @@ class Runner:
 
         `frames` say for each group which blocks and pages the lifecycle's numbers stand for. `rank` is the rank, `requests` and
         `block_tokens` are the lifecycle's; `writes` says whether this rank writes host blocks. `mode` is which rows of a partly filled
-        page are lifted. `jobs`, `list_entries`, `bindings` and `changes` are the room of the plans, `slots` (1 to 64) how many steps the
-        host may be ahead, and the three `workers` the most multiprocessors of each kind of launch. `stream` is as `set_stream` takes it.
+        page are lifted. `jobs`, `list_entries`, `bindings` and `changes` are the room of the plans, and there is always room for a change
+        of each entry of the page maps where the rank `writes`. `slots` (1 to 64) is how many steps the host may be ahead, and the three
+        `workers` are the most multiprocessors of each kind of launch. `stream` is as `set_stream` takes it.
 
         Raises `PlanError` where a group that is lifted has no frames or others than it needs, and as `Launcher.bind` does.
         """
@@ -1346,8 +1347,8 @@ class Runner:
     def clear_bindings(self) -> None:
         """Forgets all bindings of rows."""
     def hear(self, order: dict[str, Any]) -> None:
-        """Takes an order, a dictionary of `Lifecycle.orders`. Orders come in the scheduler's order; those that came before a step begins are
-        carried out before its forward.
+        """Takes an order, a dictionary of `Lifecycle.orders`. Orders come in the scheduler's order, each exactly once; those that came before a
+        step begins are carried out before its forward.
 
         Raises `ValueError` for what is no order, `PlanError` where a page cannot be mapped or unmapped: the rank is lost then.
         """

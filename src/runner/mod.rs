@@ -244,8 +244,8 @@ impl<B: Backend + Clone> Runner<B> {
 }
 
 impl<B: Backend> Runner<B> {
-    /// Takes an order. Orders come in the scheduler's order, and those that came before a step begins are carried out before
-    /// its forward: what is ordered after that step was accepted belongs to the next one.
+    /// Takes an order. Orders come in the scheduler's order, each exactly once, and those that came before a step begins are
+    /// carried out before its forward: what is ordered after that step was accepted belongs to the next one.
     ///
     /// # Errors
     /// Where a page cannot be mapped or unmapped: the orders are those of other frames, or of another geometry. The rank is

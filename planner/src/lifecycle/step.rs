@@ -82,7 +82,9 @@ pub struct StepOptions {
     pub block_tokens: u32,
     /// Room of the plans of pages.
     pub pages: PlanCapacity,
-    /// Room of the plan of rows.
+    /// Room of the plan of rows. Where the rank writes host blocks, `changes` is at least as many as the geometry has
+    /// [entries of page maps](Geometry::map_entries), of 8 bytes in each staging slot: an entry changes at most once between
+    /// two stagings, so that pages come and go for as long as nothing is mirrored.
     pub rows: RowCapacity,
     /// Which rows of a partly filled page are lifted.
     pub mode: TailRows,
@@ -104,6 +106,9 @@ impl StepPlans {
     ) -> Result<Self, PlanError> {
         let StepOptions { requests: count, block_tokens, pages, rows, mode, writes } = options;
         let block_tokens = u64::from(block_tokens.max(1));
+        // Changes wait until a mirror is staged, and nobody can say how many orders come before that.
+        let changes = if writes { geometry.map_entries().min(RowCapacity::MOST.changes) } else { 0 };
+        let rows = RowCapacity { changes: rows.changes.max(changes), ..rows };
         let scale = Scale { geometry: &geometry, block_tokens };
         frames.iter().try_for_each(|frames| frames.check(scale))?;
         let known = |id| frames.iter().any(|frames| frames.id() == id);
@@ -162,7 +167,7 @@ impl StepPlans {
         &mut self.mirrors
     }
 
-    /// Takes an order. What a lift's lists lack is found when it is planned: it has failed then, and the rank says so.
+    /// Takes an order: each once, in the scheduler's order. What a lift's lists lack is found when it is planned: it has failed then, and the rank says so.
     ///
     /// # Errors
     /// Where a page cannot be mapped or unmapped: nothing has changed then.

@@ -189,7 +189,9 @@ impl Worker {
         self.rank
     }
 
-    /// Does what an effect asks of ranks; others are none of its business. Effects come in their order; one may come again.
+    /// Does what an effect asks of ranks; others are none of its business. Effects come in their order, each once. Only a
+    /// question may come again ([`Effect::Lift`], [`Effect::Cancel`], [`Effect::Stop`]), for its round tells that; whatever
+    /// else comes again is done again, and a page or a state that is written again later may find its block published.
     pub fn hear(&mut self, effect: &Effect) {
         match *effect {
             Effect::Lift { request, round } => self.lift(request, round),

@@ -69,6 +69,10 @@ const OPTIONS: StepOptions = StepOptions {
 
 impl Engine {
     fn new() -> Self {
+        Self::with(OPTIONS)
+    }
+
+    fn with(options: StepOptions) -> Self {
         let (geometry, frames, [small, large]) = frames();
         let lifecycle = Lifecycle::new(LifecycleOptions {
             ranks: 1,
@@ -82,7 +86,7 @@ impl Engine {
             draft_lag: 0,
             retries: 0,
         });
-        let plans = StepPlans::new(Rank::new(0), geometry, frames, OPTIONS).unwrap();
+        let plans = StepPlans::new(Rank::new(0), geometry, frames, options).unwrap();
         Self { lifecycle: lifecycle.unwrap(), plans, small, large }
     }
 
@@ -134,6 +138,24 @@ fn moves(
 
 fn job(group: &str, blocks: &[(u32, u32)], rows: u32) -> Move {
     (group.into(), blocks.into(), rows)
+}
+
+/// Each admission changes six entries of the page maps, and an entry waits for a mirror's staging once at most.
+#[test]
+fn pages_come_and_go_for_as_long_as_nothing_is_mirrored() {
+    for changes in [0, 6] {
+        let mut engine = Engine::with(StepOptions { rows: RowCapacity { jobs: 8, changes }, ..OPTIONS });
+        let entries = engine.plans.mirror_plan().geometry().map_entries() as usize;
+        for _ in 0..200 {
+            let request = engine.landed();
+            engine.tell(Event::Abort { request });
+            let said: Vec<_> = engine.plans.say().collect();
+            said.into_iter().for_each(|event| drop(engine.tell(event)));
+            assert!(engine.lifecycle.request(request).is_none(), "it is over");
+            let pending = engine.plans.mirror_plan().page_map().pending().len();
+            assert!(pending >= 6 && pending <= entries, "{pending} of {entries}");
+        }
+    }
 }
 
 #[test]
