@@ -45,6 +45,18 @@ fn life(machine: &Machine, end: impl FnOnce()) -> Result<(), Error> {
 
 #[test]
 fn any_call_may_fail_and_nothing_is_left() {
+    each_call_fails(false);
+}
+
+#[test]
+fn any_call_may_fail_when_it_has_done_its_work_and_nothing_is_left() {
+    each_call_fails(true);
+}
+
+/// What nobody can know of, where these say that they have failed: to give back what was not given would take another's.
+const UNKNOWABLE: [&str; 2] = ["cuDevicePrimaryCtxRetain", "cuMemHostRegister_v2"];
+
+fn each_call_fails(late: bool) {
     let (mut all, mut used, mut kept) = (usize::MAX, 0, 0);
     for after in 0.. {
         if after >= all {
@@ -53,7 +65,7 @@ fn any_call_may_fail_and_nothing_is_left() {
         let (machine, _engine) = machine();
         machine.pace(Pace::Early);
         if all != usize::MAX {
-            machine.fail(after, SOME);
+            if late { machine.fail_late(after, SOME) } else { machine.fail(after, SOME) }
         }
         let mut made = Vec::new();
         let result = life(&machine, || made = machine.calls());
@@ -70,7 +82,9 @@ fn any_call_may_fail_and_nothing_is_left() {
         match result {
             Err(Error::Backend(BackendError::Driver { call, code, .. })) => {
                 assert_eq!((call, code), (failed, SOME));
-                assert_eq!(machine.live(), NOTHING, "call {after}, {failed}");
+                if !(late && UNKNOWABLE.contains(&failed)) {
+                    assert_eq!(machine.live(), NOTHING, "call {after}, {failed}");
+                }
                 used += 1;
             }
             Err(Error::Backend(BackendError::Module { log, .. })) => {

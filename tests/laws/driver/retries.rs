@@ -248,3 +248,19 @@ fn arrays_of_a_plan_whose_stage_fails_are_needed_like_those_of_the_one_before() 
         }
     }
 }
+
+#[test]
+fn a_launch_that_runs_and_fails_is_told_by_its_ticket_and_runs_once() {
+    let (machine, _engine, _gpu, mut small, mut pages) = entered();
+    let ticket = pages.stage(&small, 1, 1).unwrap();
+    machine.fail_late(3, SOME);
+    let error = pages.launcher.launch(&mut small.memory).unwrap_err();
+    assert!(is_some(&error) && !machine.spare(), "{error}");
+    pages.launcher.wait().unwrap();
+    assert!(matches!(pages.launcher.state(ticket), TicketState::Done(_)));
+    assert_eq!(small.pages().unwrap(), [0, 2, 0, 0]);
+    // Made again, it finds that done.
+    small.memory.write(small.slab, 0, &[9; 4 * super::PAGE as usize]).unwrap();
+    pages.launcher.launch(&mut small.memory).unwrap();
+    assert_eq!(small.pages().unwrap(), [9; 4]);
+}
