@@ -55,19 +55,6 @@ pub trait Boundary: 'static {
     ) -> std::result::Result<(), pagelift::Error>;
 }
 
-/// Whether a graph may have what was to be recorded: whatever else went wrong, it may, but where there was none.
-///
-/// ```
-/// use pagelift::error::{BackendError, MemoryError};
-/// use pagelift_bindings::boundary::is_in_graph;
-/// assert!(is_in_graph(&Ok(())) && is_in_graph(&Err(MemoryError::Released.into())));
-/// assert!(!is_in_graph(&Err(BackendError::NotCapturing.into())));
-/// ```
-#[must_use]
-pub fn is_in_graph(recorded: &Result) -> bool {
-    !matches!(recorded, Err(Error::Library(pagelift::Error::Backend(BackendError::NotCapturing))))
-}
-
 /// An opened backend, which launchers and registries share.
 #[derive(Clone, Debug)]
 pub enum Engine {

@@ -11,6 +11,7 @@
 //! | [`import`] | an import with lists of its own |
 //! | [`plan`] | a plan of any type, and its calls |
 //! | [`launcher`], [`runner`] | launchers and runners of any backend and type of plan |
+//! | [`recorded`] | launchers that graphs may have |
 //! | [`boundary`] | backends, and what a language is taken at its word for |
 //! | [`error`] | what is refused |
 //!
@@ -57,6 +58,7 @@ pub mod import;
 pub mod keys;
 pub mod launcher;
 pub mod plan;
+pub mod recorded;
 pub mod runner;
 
 pub use boundary::{Boundary, Engine};

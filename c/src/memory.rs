@@ -10,6 +10,7 @@ use pagelift::error::MemoryError;
 use pagelift::geometry;
 use pagelift::memory::{self, RegionId as RustId};
 use pagelift_bindings::on_engine;
+use pagelift_bindings::recorded::RecordedCount;
 
 use crate::backend::Backend;
 use crate::foreign::{self, In, Out};
@@ -80,8 +81,8 @@ impl Region {
 /// A registry as launchers share it.
 pub struct Shared {
     memory: RwLock<memory::Registry>,
-    /// Launchers that were recorded into graphs and not freed. Changed with the registry locked.
-    pub recorded: AtomicU32,
+    /// Launchers that were recorded into graphs and not freed.
+    pub recorded: RecordedCount,
 }
 
 impl Shared {
@@ -130,7 +131,8 @@ pub extern "C" fn pagelift_registry_new(registry: Out<Registry>) -> Status {
     static IDS: AtomicU32 = AtomicU32::new(1);
     answer(|| {
         let registry = registry.ready("registry")?;
-        let shared = Shared { memory: RwLock::new(memory::Registry::new()), recorded: AtomicU32::new(0) };
+        let shared =
+            Shared { memory: RwLock::new(memory::Registry::new()), recorded: RecordedCount::default() };
         let id = IDS.fetch_add(1, Ordering::Relaxed).into();
         let own = Registered { shared: Arc::new(shared), id, next: 1, regions: HashMap::new() };
         registry.put(Registry { value: keep(own)? });
@@ -315,7 +317,7 @@ pub extern "C" fn pagelift_registry_release(registry: Registry, region: RegionId
             let id = own.find(region)?;
             let shared = Arc::clone(&own.shared);
             let mut memory = shared.write()?;
-            let recorded = shared.recorded.load(Ordering::Relaxed);
+            let recorded = shared.recorded.get();
             if recorded > 0 {
                 let text =
                     format!("{recorded} launchers were recorded into graphs and may use it; free them first");

@@ -1,12 +1,11 @@
 //! What launches use until it is closed, and for ever where a graph may have it.
 
 use std::mem;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pagelift::memory::Registry as RustRegistry;
 use pagelift_bindings::Result;
-use pagelift_bindings::boundary::is_in_graph;
+use pagelift_bindings::recorded::Recordable;
 use pyo3::prelude::*;
 
 use crate::error::{LaunchError, OrRaise, of_kind};
@@ -15,15 +14,14 @@ use crate::memory::Shared;
 
 /// A launcher, or several, with the registry that they were bound to.
 pub struct Held<T: Send + Sync> {
-    value: RwLock<Option<T>>,
+    value: RwLock<Option<Recordable<T>>>,
     memory: Arc<Shared>,
-    recorded: AtomicBool,
 }
 
 impl<T: Send + Sync> Held<T> {
     /// One that was bound to a registry.
     pub fn new(value: T, memory: &Arc<Shared>) -> Self {
-        Self { value: RwLock::new(Some(value)), memory: Arc::clone(memory), recorded: AtomicBool::new(false) }
+        Self { value: RwLock::new(Some(Recordable::new(value))), memory: Arc::clone(memory) }
     }
 
     /// The registry.
@@ -33,19 +31,19 @@ impl<T: Send + Sync> Held<T> {
 
     /// Looks at it, beside others who do, with the interpreter.
     pub fn look<R>(&self, py: Python<'_>, look: impl FnOnce(&T) -> R) -> PyResult<R> {
-        read(py, &self.value)?.as_ref().map(look).ok_or_else(closed)
+        read(py, &self.value)?.as_ref().map(|own| look(own.value())).ok_or_else(closed)
     }
 
     /// Waits for something of it, beside others who look at it, without the interpreter.
     pub fn wait<R: Send>(&self, py: Python<'_>, wait: impl FnOnce(&T) -> R + Send) -> PyResult<R> {
         let value = read(py, &self.value)?;
-        let value = value.as_ref().ok_or_else(closed)?;
+        let value = value.as_ref().ok_or_else(closed)?.value();
         Ok(py.detach(|| wait(value)))
     }
 
     /// Changes it, with the interpreter.
     pub fn change<R>(&self, py: Python<'_>, change: impl FnOnce(&mut T) -> PyResult<R>) -> PyResult<R> {
-        change(write(py, &self.value)?.as_mut().ok_or_else(closed)?)
+        self.open(py, |own| change(own.value_mut()))
     }
 
     /// Stages something, while nobody launches. That is short: the interpreter stays.
@@ -76,12 +74,10 @@ impl<T: Send + Sync> Held<T> {
         py: Python<'_>,
         record: impl FnOnce(&mut T, &mut RustRegistry) -> Result + Send,
     ) -> PyResult<()> {
-        self.launch(py, |value, memory| {
-            let recorded = record(value, memory);
-            if is_in_graph(&recorded) && !self.recorded.swap(true, Ordering::Relaxed) {
-                self.memory.recorded.fetch_add(1, Ordering::Relaxed);
-            }
-            recorded
+        self.open(py, |own| {
+            let mut memory = write(py, &self.memory.memory)?;
+            let (memory, count) = (&mut *memory, &self.memory.recorded);
+            py.detach(|| own.record(count, |value| record(value, memory))).or_raise()
         })
     }
 
@@ -100,11 +96,13 @@ impl<T: Send + Sync> Held<T> {
     /// Lets it go, once what it has launched is done. Later calls are errors.
     pub fn close(&self, py: Python<'_>) -> PyResult<()> {
         let value = write(py, &self.value)?.take();
-        if value.is_some() && self.recorded.load(Ordering::Relaxed) {
-            self.memory.recorded.fetch_sub(1, Ordering::Relaxed);
-        }
         py.detach(|| drop(value));
         Ok(())
+    }
+
+    /// Changes it, and whether a graph may have it, with the interpreter.
+    fn open<R>(&self, py: Python<'_>, change: impl FnOnce(&mut Recordable<T>) -> PyResult<R>) -> PyResult<R> {
+        change(write(py, &self.value)?.as_mut().ok_or_else(closed)?)
     }
 }
 
@@ -113,7 +111,7 @@ impl<T: Send + Sync> Drop for Held<T> {
         let value = self.value.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         match value {
             // Graphs may be replayed still: tables, registry and tensors stay for ever.
-            Some(value) if self.recorded.load(Ordering::Relaxed) => {
+            Some(value) if value.is_recorded() => {
                 mem::forget(value);
                 mem::forget(Arc::clone(&self.memory));
             }

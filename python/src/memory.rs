@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use pagelift::backends;
@@ -10,6 +9,7 @@ use pagelift::error::MemoryError;
 use pagelift::geometry::{self, Memory};
 use pagelift::memory;
 use pagelift::memory::RegionId;
+use pagelift_bindings::recorded::RecordedCount;
 use pagelift_bindings::{Engine, on_engine};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -31,8 +31,8 @@ pub struct Shared {
     streams: Mutex<HashMap<u64, Py<PyAny>>>,
     /// Regions that transports have, once for each. Added to with the registry locked.
     pub lent: Mutex<Vec<RegionId>>,
-    /// Launchers that were recorded into graphs and not closed. Changed with the registry locked.
-    pub recorded: AtomicU32,
+    /// Launchers that were recorded into graphs and not closed.
+    pub recorded: RecordedCount,
 }
 
 impl Shared {
@@ -138,7 +138,7 @@ impl Registry {
     fn new() -> Self {
         let memory = RwLock::new(memory::Registry::new());
         let (owners, streams, lent) = Default::default();
-        Self(Arc::new(Shared { memory, owners, streams, lent, recorded: AtomicU32::new(0) }))
+        Self(Arc::new(Shared { memory, owners, streams, lent, recorded: RecordedCount::default() }))
     }
 
     /// Takes in a tensor's memory, where it lies, and keeps the tensor until the region is released.
@@ -240,7 +240,7 @@ impl Registry {
     fn release(&self, py: Python<'_>, region: &Region) -> PyResult<()> {
         let owner = {
             let mut memory = write(py, &self.0.memory)?;
-            let recorded = self.0.recorded.load(Ordering::Relaxed);
+            let recorded = self.0.recorded.get();
             if recorded > 0 {
                 let text = format!(
                     "{recorded} launchers were recorded into graphs and may use it; close them first"

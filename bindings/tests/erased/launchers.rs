@@ -3,6 +3,7 @@
 use pagelift::launcher::{LauncherOptions, TicketState};
 use pagelift_bindings::launcher::{Launches, bind};
 use pagelift_bindings::plan::AnyPlan;
+use pagelift_bindings::recorded::{Recordable, RecordedCount};
 use pagelift_bindings::{Error, Mismatch};
 
 use crate::world::{Plain, World};
@@ -86,10 +87,11 @@ fn digests_are_those_of_their_launcher() {
 fn the_cpu_has_neither_streams_nor_graphs() {
     let mut world = World::new();
     let mut plan = world.plans().swap_remove(0);
-    let mut own = launcher(&world, &mut plan);
-    let found = own.set_stream(Some(7));
+    let mut own = Recordable::new(launcher(&world, &mut plan));
+    let found = own.value_mut().set_stream(Some(7));
     assert!(matches!(found, Err(Error::Mismatch(Mismatch::NoStreams))), "{found:?}");
-    own.set_stream(None).unwrap();
-    let recorded = own.record(&mut world.memory);
-    assert!(recorded.is_err() && !pagelift_bindings::boundary::is_in_graph(&recorded));
+    own.value_mut().set_stream(None).unwrap();
+    let count = RecordedCount::default();
+    own.record(&count, |own| own.record(&mut world.memory)).unwrap_err();
+    assert!(!own.is_recorded() && count.get() == 0);
 }
