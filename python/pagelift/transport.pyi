@@ -127,7 +127,7 @@ class Agent:
         alone what is exported, and what imports are being read into, as with any call that runs beside yours.
 
         Raises `NixlError` where memory is registered already, a producer or consumer has the agent, or NIXL refuses it, and
-        `RegistryError` where a region was released.
+        `RegistryError` where a region was released. Regions that were registered before the one that is refused stay so.
         """
     def metadata(self) -> bytes:
         """What peers need to reach this agent and its memory, for those who bring it there themselves: a `Producer` sends it. Raises

@@ -294,6 +294,45 @@ def test_memory_is_held_while_an_agent_has_it(cpu):
     side.memory.release(region)
 
 
+def test_what_nixl_has_refused_is_not_registered(cpu):
+    """Two registries have the same bytes, of which the second has some more in a region of its own."""
+    array, more = np.zeros((4, 16), np.uint8), np.zeros((4, 16), np.uint8)
+
+    def offer_of(*arrays):
+        memory, builder = pagelift.Registry(), pagelift.GeometryBuilder()
+        regions = [memory.adopt(cpu, "host", own) for own in arrays]
+        for number, region in enumerate(regions):
+            pool = builder.pool(f"pool {number}", "host", 4, [region])
+            side = pagelift.SideSpec.packed(pool, [region], [0], 16, pagelift.PagedLayout(2, [("kv", 8)]))
+            builder.group(f"kv {number}", layers=1, landing="host", lift="none", host=side)
+        facts = [transport.GroupFacts(f"kv {number}", "host", segments={"kv": ("u8", [8])}) for number in range(len(arrays))]
+        return memory, regions, transport.Offer.of(builder.build(), transport.Exchange(2), facts, memory)
+
+    agent = transport.Agent("refused")
+    first, regions, offer = offer_of(array)
+    agent.register(offer)
+    second, others, refused = offer_of(more, array)
+    with pytest.raises(transport.NixlError) as twice:
+        agent.register(refused)
+    assert twice.value.kind == "RegisteredTwice" and repr(agent) in ('Agent("refused", 1 regions)', 'Agent("refused", 2 regions)')
+    for side in (
+        lambda: transport.Producer(agent, refused, "127.0.0.1:0", SECRET),
+        lambda: transport.Consumer(agent, refused, "127.0.0.1:1", SECRET),
+    ):
+        with pytest.raises(transport.NixlError) as error:
+            side()
+        assert error.value.kind == "NotRegistered"
+    # What peers cannot read may be released; what they can may not.
+    second.release(others[1])
+    with pytest.raises(pagelift.RegistryError) as lent:
+        first.release(regions[0])
+    assert lent.value.kind == "Lent"
+    transport.Producer(agent, offer, "127.0.0.1:0", SECRET).close()
+    agent.close()
+    first.release(regions[0])
+    second.release(others[0])
+
+
 def test_what_makes_no_sense_is_an_exception():
     with Both() as both:
         (p, offer), (d, own) = both.agents

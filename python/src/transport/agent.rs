@@ -52,19 +52,24 @@ impl Library {
     }
 }
 
-/// Regions of one registry that are lent.
+/// A region of a registry that is lent: noted there for as long as this lives.
 struct Loan {
     memory: Arc<Shared>,
-    ids: Vec<RegionId>,
+    id: RegionId,
+}
+
+impl Loan {
+    fn new(memory: &Arc<Shared>, id: RegionId) -> Self {
+        memory.lent.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        Self { memory: Arc::clone(memory), id }
+    }
 }
 
 impl Drop for Loan {
     fn drop(&mut self) {
         let mut lent = self.memory.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        for id in &self.ids {
-            if let Some(at) = lent.iter().position(|own| own == id) {
-                lent.swap_remove(at);
-            }
+        if let Some(at) = lent.iter().position(|own| *own == self.id) {
+            lent.swap_remove(at);
         }
     }
 }
@@ -73,15 +78,15 @@ impl Drop for Loan {
 #[derive(Clone)]
 pub struct Held {
     pub agent: Arc<nixl::Agent>,
+    /// What NIXL has registered.
     loans: Arc<Vec<Loan>>,
 }
 
 impl Held {
     /// Whether all memory of an offer is registered.
     fn has(&self, mapped: &Mapped, offer: &Offer) -> bool {
-        let lent = |id| {
-            self.loans.iter().any(|loan| Arc::ptr_eq(&loan.memory, &mapped.memory) && loan.ids.contains(&id))
-        };
+        let lent =
+            |id| self.loans.iter().any(|loan| Arc::ptr_eq(&loan.memory, &mapped.memory) && loan.id == id);
         offer.offer.regions.memory.iter().all(|range| mapped.region(range).is_some_and(lent))
     }
 }
@@ -128,7 +133,7 @@ impl Agent {
     /// alone what is exported, and what imports are being read into, as with any call that runs beside yours.
     ///
     /// Raises `NixlError` where memory is registered already, a producer or consumer has the agent, or NIXL refuses it, and
-    /// `RegistryError` where a region was released.
+    /// `RegistryError` where a region was released. Regions that were registered before the one that is refused stay so.
     fn register(&self, py: Python<'_>, offer: &Offer) -> PyResult<()> {
         let mapped = offer.mapped()?;
         let mut held = lock(py, &self.held);
@@ -145,11 +150,12 @@ impl Agent {
         if ids.len() != ranges.len() {
             return Err(MemoryError::Released).or_raise();
         }
-        lock(py, &mapped.memory.lent).extend(&ids);
-        // What was registered of it stays so where the rest is refused.
-        loans.push(Loan { memory: Arc::clone(&mapped.memory), ids });
-        let registered = py.detach(|| ranges.iter().try_for_each(|range| foreign::lend(agent, *range)));
-        registered.or_raise()
+        let mut register = |(range, id)| {
+            // It is noted before peers may read it, and no more where NIXL refuses it.
+            let loan = Loan::new(&mapped.memory, id);
+            foreign::lend(agent, range).map(|()| loans.push(loan))
+        };
+        py.detach(|| ranges.iter().copied().zip(ids).try_for_each(&mut register)).or_raise()
     }
 
     /// What peers need to reach this agent and its memory, for those who bring it there themselves: a `Producer` sends it. Raises
@@ -168,8 +174,7 @@ impl Agent {
     fn __repr__(&self, py: Python<'_>) -> String {
         match &*lock(py, &self.held) {
             Some(held) => {
-                let regions: usize = held.loans.iter().map(|loan| loan.ids.len()).sum();
-                format!("Agent({:?}, {regions} regions)", self.name)
+                format!("Agent({:?}, {} regions)", self.name, held.loans.len())
             }
             None => format!("Agent({:?}, closed)", self.name),
         }
