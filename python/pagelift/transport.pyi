@@ -231,8 +231,8 @@ class Consumer:
     `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said otherwise):
     smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
     how long to grant an export, `reads` how long the reads of an import may take, `stopping` how long reads that were told to stop may
-    take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"transfer"`,
-    behind the reads, or over the `"control"` channel.
+    take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"control"` channel,
+    where P hears each; or over the `"transfer"`, which does not say whether they arrive. Each goes the other way where its own is lost.
 
     Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered. A wrong secret, or
     blocks that mean something else, are the event `lost`.
@@ -251,7 +251,7 @@ class Consumer:
         reads: float = 60.0,
         stopping: float = 30.0,
         presence: float = 5.0,
-        notices: Literal["transfer", "control"] = "transfer",
+        notices: Literal["control", "transfer"] = "control",
     ) -> Consumer: ...
     def begin(
         self, request: int, imported: int, blocks: _Tables, *, id: dict[str, int] | None = None, awaited: bool = True
@@ -296,9 +296,18 @@ class Consumer:
         """Imports whose end has not come."""
     def counters(self) -> dict[str, int]:
         """Sums since it was made, by name."""
+    def leave(self) -> None:
+        """Tells P that nothing more will be said, after the last import has ended. Poll until `is_left`, and then `close`: by then P has
+        heard all, and a connection that is closed before may lose what was said last. Imports in flight go on as after a lost
+        connection.
+        """
+    @property
+    def is_left(self) -> bool:
+        """Whether the connection is over, and P has closed it where this side has said goodbye."""
     def close(self) -> None:
-        """Tells P that nothing more comes, and closes the connection. It comes after the last import has ended: reads in flight are given
-        up, and may write until the agent is gone. Later calls are errors.
+        """Closes the connection at once, and waits for nobody: what P has not heard is lost, unless `leave` and `is_left` came before.
+        Reads in flight are given up, and may write until the agent is closed, and all producers and consumers that have it. Later calls
+        are errors.
 
         Raises `LaunchError` inside of a function that `replay` calls.
         """

@@ -69,7 +69,7 @@ def check(ours, theirs):
     ours.world.check(expected)
 
 
-@pytest.mark.parametrize("notices", ["transfer", "control"])
+@pytest.mark.parametrize("notices", ["control", "transfer"])
 def test_every_kind_of_group_arrives_between_two_processes(notices):
     with Prefill(world_side, 1, "device", SEED) as prefill:
         ours = world_side(1, "host", OTHER)
@@ -90,6 +90,8 @@ def test_every_kind_of_group_arrives_between_two_processes(notices):
         assert prefill.until("freed")[-1] == ("freed", "read")
         counters = consumer.counters()
         assert (counters["begun"], counters["landed"], counters["failed"]) == (2, 2, 0)
+        consumer.leave()
+        assert until(lambda _: consumer.is_left, consumer) == []
         consumer.close()
         agent.close()
         prefill.finish()
@@ -244,6 +246,47 @@ def test_an_ask_stays_the_same_while_a_decoder_says_that_it_waits():
         check(both.ours, both.theirs)
 
 
+def test_notices_go_over_the_connection_unless_said_otherwise():
+    with Both() as both:
+        # Whichever producer of an agent asks takes what came over the transport; it has no such export.
+        p, offer = both.agents[0]
+        other = transport.Producer(p, offer, "127.0.0.1:0", SECRET)
+        both.producer.grant(both.ask(1), both.theirs.tables)
+        until(has("granted"), both.producer)
+        until(has("ended"), both.consumer)
+        start = time.monotonic()
+        assert until(lambda _: time.monotonic() - start > 0.3, other) == []
+        said = until(has("freed"), both.producer)
+        assert of(said, "freed")[0]["end"] == "read" and other.counters()["unknown"] == 0
+        other.close()
+
+
+def test_a_decoder_that_leaves_is_heard_to_the_end():
+    with Both() as both:
+        granted, waiting = both.ask(1), both.ask(2)
+        both.producer.grant(granted, both.theirs.tables)
+        both.until(has("ended"))
+        assert not both.consumer.is_left and repr(both.consumer) == "Consumer(paired, 1 imports in flight)"
+        both.consumer.leave()
+        # P has not closed the connection yet.
+        assert not both.consumer.is_left and repr(both.consumer) == "Consumer(leaving, 1 imports in flight)"
+        with pytest.raises(transport.TransportError) as over:
+            both.consumer.begin(3, IMPORTED, {})
+        assert over.value.kind == both.consumer.over.kind == "Closed"
+        said = both.until(lambda _: both.consumer.is_left)
+        assert repr(both.consumer) == "Consumer(left, 0 imports in flight)"
+        # It was not lost: what waited has ended, what was read is freed by D's word, and P knows that D is done.
+        assert not has("lost")(said) and of(said, "ended")[0]["request"] == 2
+        said += until(has("closed"), both.producer) if not has("closed")(said) else []
+        assert of(said, "closed")[0]["why"] is None and of(said, "withdrawn")[0]["ask"] == waiting
+        both.consumer.leave()
+        both.consumer.close()
+        with pytest.raises(transport.TransportError) as closed:
+            both.consumer.leave()
+        assert closed.value.kind == "Closed"
+        assert both.producer.counters()["freed"] == 1 and both.producer.counters()["expired"] == 0
+
+
 def test_what_a_lost_decoder_asked_for_is_withdrawn_or_expires():
     with Both(lease=1.0, heartbeat=0.1, margin=0.1) as both:
         waiting, granted = both.ask(1), both.ask(2)
@@ -365,7 +408,7 @@ def test_what_makes_no_sense_is_an_exception():
         for seconds in (-1.0, float("nan"), float("inf")):
             with pytest.raises(ValueError, match="seconds"):
                 transport.Producer(p, offer, "127.0.0.1:0", SECRET, lease=seconds)
-        with pytest.raises(ValueError, match="expected one of transfer, control"):
+        with pytest.raises(ValueError, match="expected one of control, transfer"):
             transport.Consumer(d, own, both.producer.address, SECRET, notices="pigeon")
         peers = transport.Offer.parse(own.to_json())
         assert peers.schema == own.schema and peers.rank == own.rank == 0

@@ -9,6 +9,7 @@ use pagelift::lifecycle::{Rank, RequestId};
 use pagelift::quantity::Tokens;
 use pagelift_transport::consumer::{self, ConsumerEvent, ConsumerOptions, End, Notices, Wanted};
 use pagelift_transport::control::{Link, Secret, connect};
+use pagelift_transport::error::ConsumerError;
 use pagelift_transport::lease::Moment;
 use pagelift_transport::nixl;
 use pagelift_transport::plan::ReadLimits;
@@ -29,7 +30,7 @@ use crate::words::{Word, Words};
 
 impl Words for Notices {
     const WHAT: &'static str = "notices";
-    const ALL: &'static [(&'static str, Self)] = &[("transfer", Self::Transfer), ("control", Self::Control)];
+    const ALL: &'static [(&'static str, Self)] = &[("control", Self::Control), ("transfer", Self::Transfer)];
 }
 
 /// A consumer, with what it is polled with.
@@ -50,8 +51,8 @@ struct Reading {
 /// `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said otherwise):
 /// smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
 /// how long to grant an export, `reads` how long the reads of an import may take, `stopping` how long reads that were told to stop may
-/// take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"transfer"`,
-/// behind the reads, or over the `"control"` channel.
+/// take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"control"` channel,
+/// where P hears each; or over the `"transfer"`, which does not say whether they arrive. Each goes the other way where its own is lost.
 ///
 /// Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered. A wrong secret, or
 /// blocks that mean something else, are the event `lost`.
@@ -65,7 +66,7 @@ impl Consumer {
         agent, offer, address, secret, *, patience=Seconds(Duration::from_secs(10)), most_bytes=None,
         greeting=Seconds(ConsumerOptions::default().greeting), answer=Seconds(ConsumerOptions::default().answer),
         reads=Seconds(ConsumerOptions::default().reads), stopping=Seconds(ConsumerOptions::default().patience),
-        presence=Seconds(ConsumerOptions::default().presence), notices=Word(Notices::Transfer)
+        presence=Seconds(ConsumerOptions::default().presence), notices=Word(Notices::default())
     ))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
@@ -201,27 +202,39 @@ impl Consumer {
         )
     }
 
-    /// Tells P that nothing more comes, and closes the connection. It comes after the last import has ended: reads in flight are given
-    /// up, and may write until the agent is gone. Later calls are errors.
+    /// Tells P that nothing more will be said, after the last import has ended. Poll until `is_left`, and then `close`: by then P has
+    /// heard all, and a connection that is closed before may lose what was said last. Imports in flight go on as after a lost
+    /// connection.
+    fn leave(&self, py: Python<'_>) -> PyResult<()> {
+        self.reading(py, |reading| reading.consumer.close())
+    }
+
+    /// Whether the connection is over, and P has closed it where this side has said goodbye.
+    #[getter]
+    fn is_left(&self, py: Python<'_>) -> PyResult<bool> {
+        self.reading(py, |reading| reading.consumer.is_left())
+    }
+
+    /// Closes the connection at once, and waits for nobody: what P has not heard is lost, unless `leave` and `is_left` came before.
+    /// Reads in flight are given up, and may write until the agent is closed, and all producers and consumers that have it. Later calls
+    /// are errors.
     ///
     /// Raises `LaunchError` inside of a function that `replay` calls.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let reading = turn(py, &self.0)?.take();
-        py.detach(|| {
-            if let Some(mut reading) = reading {
-                reading.consumer.close();
-            }
-        });
+        py.detach(|| drop(reading));
         Ok(())
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         Ok(match &*turn(py, &self.0)? {
             Some(Reading { consumer, .. }) => {
-                let state = match (consumer.over(), consumer.is_paired()) {
-                    (Some(_), _) => "lost",
-                    (None, true) => "paired",
-                    (None, false) => "not paired",
+                let state = match consumer.over() {
+                    Some(ConsumerError::Closed) if consumer.is_left() => "left",
+                    Some(ConsumerError::Closed) => "leaving",
+                    Some(_) => "lost",
+                    None if consumer.is_paired() => "paired",
+                    None => "not paired",
                 };
                 format!("Consumer({state}, {} imports in flight)", consumer.in_flight())
             }
