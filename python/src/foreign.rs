@@ -128,12 +128,13 @@ pub fn record_copies<D: Direction>(
     unsafe { engine.record(memory, plan, CopyCalls::Each) }
 }
 
-/// Lets peers of a transport read a range of registered memory, and its own reads write it. The agent keeps the registry, and the
-/// registry the memory, until the agent is gone.
+/// Lets peers of a transport read a range of registered memory, and its own reads write it. What keeps the agent keeps the registry,
+/// and the registry the memory, until the agent is gone, and so are the lists and reads of its consumers.
 #[cfg(feature = "nixl")]
 pub fn lend(agent: &mut Agent, range: MemoryRange) -> Result<(), NixlError> {
     // SAFETY: (1) the range lies in one region, of the memory and at the address that the registry says; the region is noted as lent
-    // before this, so that it is not released before the agent is gone, and it was registered with CUDA, where that is, before.
+    // before this, and whoever has the agent keeps that note until it has let go of the agent, and of its lists and reads before: so
+    // the region is not released before these are gone. It was registered with CUDA, where that is, before.
     // (2) The package asks its callers to leave alone what peers read, until an export is free, and what reads write, until an import
     // has ended; no Rust reference is made of the bytes, for this package lends none.
     unsafe { agent.register(range) }

@@ -74,7 +74,7 @@ impl Drop for Loan {
     }
 }
 
-/// An agent, and what keeps its memory: whoever has it lets the agent go first.
+/// An agent, and what keeps its memory: whoever has it lets go of the agent, and of all lists and reads of it, first.
 #[derive(Clone)]
 pub struct Held {
     pub agent: Arc<nixl::Agent>,
