@@ -25,6 +25,8 @@
 mod api;
 mod capture;
 mod kernels;
+#[cfg(feature = "library")]
+mod library;
 mod machine;
 mod memory;
 mod stream;

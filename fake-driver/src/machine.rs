@@ -98,6 +98,8 @@ pub(crate) struct State {
     pub graphs: BTreeMap<usize, (usize, Graph)>,
     pub executables: BTreeMap<usize, (usize, Graph)>,
     pub pace: Pace,
+    /// Copies, fills, launches and replays that were enqueued, or recorded.
+    pub enqueued: usize,
     log: Vec<&'static str>,
     lacks: Vec<&'static str>,
     fails: Vec<Failure>,
@@ -145,6 +147,7 @@ impl Machine {
             graphs: BTreeMap::new(),
             executables: BTreeMap::new(),
             pace: Pace::default(),
+            enqueued: 0,
             log: Vec::new(),
             lacks: Vec::new(),
             fails: Vec::new(),
@@ -155,7 +158,7 @@ impl Machine {
     }
 
     /// The machine that a thread sees which has entered none: one for the process, where this is the driver's library.
-    fn of_process() -> Option<Self> {
+    pub(crate) fn of_process() -> Option<Self> {
         static MACHINE: LazyLock<Machine> = LazyLock::new(|| Machine::with(1));
         cfg!(feature = "library").then(|| MACHINE.clone())
     }
@@ -196,6 +199,12 @@ impl Machine {
     #[must_use]
     pub fn calls(&self) -> Vec<&'static str> {
         std::mem::take(&mut self.state().log)
+    }
+
+    /// Copies, fills, launches and replays that were enqueued on streams, or recorded into graphs, so far.
+    #[must_use]
+    pub fn enqueued(&self) -> usize {
+        self.state().enqueued
     }
 
     /// Sets how fast work runs that nobody waits for.
@@ -276,6 +285,12 @@ impl Call<'_> {
             return Err(INVALID_CONTEXT);
         }
         self.state.lost.get(&context).map_or(Ok(context), |code| Err(*code))
+    }
+
+    /// The device of a context; the first one where none is said.
+    pub fn ordinal_of(&self, context: Option<usize>) -> c_int {
+        let owner = self.state.devices.iter().position(|device| Some(device.context) == context);
+        owner.map_or(0, |ordinal| ordinal as c_int)
     }
 
     /// Refuses a handle of another context than the thread's.

@@ -47,6 +47,8 @@ unsafe impl Send for Memory {}
 #[derive(Clone, Copy)]
 pub(crate) struct Around {
     pub host: bool,
+    /// The context that it was allocated in, where that is known.
+    pub context: Option<usize>,
     pub start: u64,
     pub bytes: usize,
 }
@@ -82,7 +84,11 @@ impl Memory {
         let host = host.and_then(|(start, alias)| Some((*start, self.pieces.get(alias)?)));
         let mut all = [own, host].into_iter().flatten();
         let (start, piece) = all.find(|(start, piece)| address - start < piece.bytes as u64)?;
-        Some(Around { host: !matches!(piece.keep, Keep::Device { .. }), start, bytes: piece.bytes })
+        let context = match piece.keep {
+            Keep::Device { context, .. } => Some(context),
+            Keep::Host { .. } | Keep::Registered => None,
+        };
+        Some(Around { host: context.is_none(), context, start, bytes: piece.bytes })
     }
 
     /// Whether the host's address lies in memory that copies may read when they run.

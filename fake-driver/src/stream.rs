@@ -94,7 +94,9 @@ impl Call<'_> {
 
     /// Enqueues work, or adds it to the capture that the stream is part of.
     pub fn enqueue(&mut self, stream: usize, operation: Operation) -> Result<(), c_int> {
+        let counted = usize::from(!matches!(operation, Operation::Wait { .. }));
         if self.record(stream, &operation)? {
+            self.state.enqueued += counted;
             return Ok(());
         }
         let (context, default, blocking) = {
@@ -115,6 +117,7 @@ impl Call<'_> {
             self.state.push(stream, Operation::Wait { stream: other, done });
         }
         self.state.push(stream, operation);
+        self.state.enqueued += counted;
         match self.state.pace {
             Pace::Late => {}
             Pace::Early => self.state.drain(stream),

@@ -8,6 +8,7 @@ use crate::words::INVALID_VALUE;
 /// `CU_POINTER_ATTRIBUTE_…`.
 const MEMORY_TYPE: c_int = 2;
 const IS_MANAGED: c_int = 8;
+const ORDINAL: c_int = 9;
 const RANGE_START: c_int = 11;
 const RANGE_BYTES: c_int = 12;
 
@@ -55,6 +56,7 @@ api! {
             let (key, value) = (keys.add(index).read(), values.add(index).read());
             match key {
                 MEMORY_TYPE => value.cast::<u32>().write(known.map_or(0, |it| if it.host { 1 } else { 2 })),
+                ORDINAL => value.cast::<c_int>().write(known.map_or(-2, |it| call.ordinal_of(it.context))),
                 IS_MANAGED => value.cast::<u32>().write(0),
                 RANGE_START => value.cast::<u64>().write(known.map_or(0, |it| it.start)),
                 RANGE_BYTES => value.cast::<usize>().write(known.map_or(0, |it| it.bytes)),
