@@ -175,6 +175,23 @@ pub enum MemoryError {
         /// One past the last.
         end: u64,
     },
+    /// An address that is to be a GPU's memory, and is not.
+    #[error(
+        "memory {start:#x}..{end:#x} is not all of GPU {gpu}: at {at:#x} the driver knows {}; pass memory that was allocated on that GPU",
+        found.map_or_else(|| "none".to_owned(), |found| format!("memory of GPU {found}"))
+    )]
+    NotOnGpu {
+        /// First byte.
+        start: u64,
+        /// One past the last.
+        end: u64,
+        /// The GPU that was meant.
+        gpu: u32,
+        /// The byte that is not there.
+        at: u64,
+        /// The GPU that it is on instead, if any.
+        found: Option<u32>,
+    },
     /// Memory that kernels may not write.
     #[error("memory {start:#x}..{end:#x} is read-only; a host pool is read and written")]
     ReadOnly {
@@ -415,6 +432,11 @@ pub enum BackendError {
     /// A driver that takes copies one by one only.
     #[error("the driver has no batches of copies, which came with CUDA 12.8; ask for each copy")]
     NoBatches,
+    /// A batch on a stream that takes none.
+    #[error(
+        "the driver takes no batch of copies on the default stream; use a stream of your own, or ask for each copy"
+    )]
+    BatchOnDefaultStream,
     /// Recording on a stream that is not being captured.
     #[error("the stream is not being captured; begin a capture, or launch")]
     NotCapturing,

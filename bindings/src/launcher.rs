@@ -59,17 +59,18 @@ pub trait Launches<L: Boundary>: Send + Sync {
     fn id(&self) -> u64;
 }
 
-/// Binds a launcher for plans like this one; see [`Launcher::bind`].
+/// Binds a launcher for plans like this one, on a stream, or on the backend's own; see [`Launcher::bind_on`].
 ///
 /// # Errors
-/// As that.
+/// [`Mismatch::NoStreams`], and as that.
 pub fn bind<L: Boundary>(
     engine: &Engine,
     memory: &Registry,
     plan: &mut AnyPlan,
     options: LauncherOptions,
+    stream: Option<L::Stream>,
 ) -> Result<Box<dyn Launches<L>>> {
-    on_engine!(engine, backend => bind_on(backend, memory, plan, options))
+    on_engine!(engine, backend => bind_on(backend, memory, plan, options, stream))
 }
 
 fn bind_on<L: Boundary, B: Shared<L>>(
@@ -77,8 +78,14 @@ fn bind_on<L: Boundary, B: Shared<L>>(
     memory: &Registry,
     plan: &mut AnyPlan,
     options: LauncherOptions,
+    stream: Option<L::Stream>,
 ) -> Result<Box<dyn Launches<L>>> {
-    on_plan!(plan, plan => Ok(Box::new(Launcher::bind(backend.clone(), memory, plan, options)?)))
+    let own = backend.clone();
+    let Some(stream) = stream else {
+        return on_plan!(plan, plan => Ok(Box::new(Launcher::bind(own, memory, plan, options)?)));
+    };
+    let stream = backend.stream_or_own(Some(stream))?;
+    on_plan!(plan, plan => Ok(Box::new(Launcher::bind_on(own, memory, plan, options, &stream)?)))
 }
 
 impl<L, B, P> Launches<L> for Launcher<B, P>

@@ -91,7 +91,10 @@ impl<T> Recordable<T> {
 
 /// Whether a graph may have what was to be recorded: whatever else went wrong, it may, but where there was none.
 fn is_in_graph(recorded: &Result) -> bool {
-    !matches!(recorded, Err(Error::Library(pagelift::Error::Backend(BackendError::NotCapturing))))
+    use BackendError::{CapturingAnother, NotCapturing};
+    use pagelift::Error::Backend;
+    // The default stream, which cannot be used while another is captured, is never captured itself.
+    !matches!(recorded, Err(Error::Library(Backend(NotCapturing | CapturingAnother))))
 }
 
 #[cfg(test)]

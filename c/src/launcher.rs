@@ -101,7 +101,7 @@ pub extern "C" fn pagelift_launcher_bind(
             let memory = registry.handle().look(|own| Ok(Arc::clone(&own.shared)))?;
             let bound = {
                 let registry = memory.read()?;
-                backend.handle().look(|engine| Ok(bind(engine, &registry, &mut plan.plan, options)?))?
+                backend.handle().look(|engine| Ok(bind(engine, &registry, &mut plan.plan, options, None)?))?
             };
             Ok(Launching::new(bound, memory))
         })?;

@@ -1165,6 +1165,9 @@ class Launcher:
     def close(self) -> None:
         """Waits for its stream and frees its tables. Later calls raise `LaunchError`. One that was recorded is closed when no graph with
         it will be replayed any more: such a replay would touch memory that is gone.
+
+        Raises `CaptureError` where it cannot wait, because its stream is being captured, or is the default stream and another one is.
+        It is open then.
         """
     def __enter__(self) -> Launcher: ...
     def __exit__(
@@ -1203,7 +1206,9 @@ class CopyEngine:
     def set_stream(self, stream: _Stream | None) -> None:
         """Uses another stream from now on; as `Launcher.set_stream`."""
     def close(self) -> None:
-        """Lets its stream go; as `Launcher.close`. Later calls raise `LaunchError`."""
+        """Lets its stream go, at once: what it has enqueued there goes on. Later calls raise `LaunchError`. One that was recorded is closed
+        when no graph with it will be replayed any more.
+        """
 
 @final
 class CudaEvent:

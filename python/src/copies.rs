@@ -110,17 +110,18 @@ impl CopyEngine {
         Ok(())
     }
 
-    /// Lets its stream go; as `Launcher.close`. Later calls raise `LaunchError`.
+    /// Lets its stream go, at once: what it has enqueued there goes on. Later calls raise `LaunchError`. One that was recorded is closed
+    /// when no graph with it will be replayed any more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.held.close(py)
+        self.held.close(py, |_| Ok(()))
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        match self.held.look(py, |open| open.handle) {
-            Ok(Some(stream)) => format!("CopyEngine(stream {stream:#x})"),
-            Ok(None) => "CopyEngine()".to_owned(),
-            Err(_) => "CopyEngine(closed)".to_owned(),
-        }
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(match self.held.glance(py, |open| open.handle)? {
+            Some(Some(stream)) => format!("CopyEngine(stream {stream:#x})"),
+            Some(None) => "CopyEngine()".to_owned(),
+            None => "CopyEngine(closed)".to_owned(),
+        })
     }
 }
 

@@ -47,6 +47,8 @@ pub fn adopt(engine: &Engine, place: Memory, tensor: &Tensor) -> Result<Buffer, 
             unsafe { gpu.register(start()?, bytes) }
         }
         (Engine::Cuda(gpu), Memory::Device) => {
+            // Not every object says on which GPU it is, and some say what is not so.
+            gpu.check_reach(tensor.address, bytes)?;
             // SAFETY: (1) the tensor is on this GPU, in the primary context, which PyTorch and the runtime use, and is kept while
             // the buffer lives. (2) As above, in the order of streams.
             Ok(unsafe { gpu.adopt(tensor.address, bytes) })

@@ -4,8 +4,9 @@ use std::mem;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pagelift::memory::Registry as RustRegistry;
-use pagelift_bindings::Result;
+use pagelift_bindings::error::Trouble;
 use pagelift_bindings::recorded::Recordable;
+use pagelift_bindings::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::error::{LaunchError, OrRaise, of_kind};
@@ -31,7 +32,12 @@ impl<T: Send + Sync> Held<T> {
 
     /// Looks at it, beside others who do, with the interpreter.
     pub fn look<R>(&self, py: Python<'_>, look: impl FnOnce(&T) -> R) -> PyResult<R> {
-        read(py, &self.value)?.as_ref().map(|own| look(own.value())).ok_or_else(closed)
+        self.glance(py, look)?.ok_or_else(closed)
+    }
+
+    /// The same, and nothing where it was closed.
+    pub fn glance<R>(&self, py: Python<'_>, look: impl FnOnce(&T) -> R) -> PyResult<Option<R>> {
+        Ok(read(py, &self.value)?.as_ref().map(|own| look(own.value())))
     }
 
     /// Waits for something of it, beside others who look at it, without the interpreter.
@@ -94,8 +100,17 @@ impl<T: Send + Sync> Held<T> {
     }
 
     /// Lets it go, once what it has launched is done. Later calls are errors.
-    pub fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let value = write(py, &self.value)?.take();
+    ///
+    /// # Errors
+    /// Inside of a replay, and where a capture forbids to wait: it is open still. Whatever else goes wrong, it is closed.
+    pub fn close(&self, py: Python<'_>, wait: impl FnOnce(&T) -> Result + Send) -> PyResult<()> {
+        let mut own = write(py, &self.value)?;
+        let waited = own.as_ref().map_or(Ok(()), |own| py.detach(|| wait(own.value())));
+        if waited.as_ref().is_err_and(is_forbidden) {
+            return waited.or_raise();
+        }
+        let value = own.take();
+        drop(own);
         py.detach(|| drop(value));
         Ok(())
     }
@@ -119,6 +134,11 @@ impl<T: Send + Sync> Drop for Held<T> {
             None => {}
         }
     }
+}
+
+/// Whether a capture forbids it.
+fn is_forbidden(error: &Error) -> bool {
+    matches!(error, Error::Library(pagelift::Error::Backend(error)) if Trouble::of(error) == Trouble::Capture)
 }
 
 fn closed() -> PyErr {

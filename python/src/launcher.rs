@@ -62,10 +62,9 @@ impl Launcher {
         let registry = read(py, &memory.0.memory)?;
         let (plan, registry, engine) = (&mut *own, &*registry, &backend.0);
         // It copies tables to a GPU, and waits for that.
-        let bound = py.detach(|| bind(engine, registry, plan, options));
-        let mut open = Open { launcher: bound.or_raise()?, stream: None };
+        let bound = py.detach(|| bind(engine, registry, plan, options, handle));
+        let open = Open { launcher: bound.or_raise()?, stream: handle };
         let id = open.launcher.id();
-        open.switch(handle)?;
         if let Some((handle, stream)) = handle.zip(stream) {
             memory.0.keep_stream(handle, stream);
         }
@@ -180,8 +179,11 @@ impl Launcher {
 
     /// Waits for its stream and frees its tables. Later calls raise `LaunchError`. One that was recorded is closed when no graph with
     /// it will be replayed any more: such a replay would touch memory that is gone.
+    ///
+    /// Raises `CaptureError` where it cannot wait, because its stream is being captured, or is the default stream and another one is.
+    /// It is open then.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.held.close(py)
+        self.held.close(py, |open| open.launcher.wait())
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -198,13 +200,13 @@ impl Launcher {
         self.close(py)
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let Self { id, backend, .. } = self;
-        match self.held.look(py, |open| open.stream) {
-            Ok(Some(stream)) => format!("Launcher({id}, {backend}, stream {stream:#x})"),
-            Ok(None) => format!("Launcher({id}, {backend})"),
-            Err(_) => format!("Launcher({id}, {backend}, closed)"),
-        }
+        Ok(match self.held.glance(py, |open| open.stream)? {
+            Some(Some(stream)) => format!("Launcher({id}, {backend}, stream {stream:#x})"),
+            Some(None) => format!("Launcher({id}, {backend})"),
+            None => format!("Launcher({id}, {backend}, closed)"),
+        })
     }
 }
 

@@ -269,15 +269,15 @@ impl Runner {
 
     /// Waits for its stream and frees its tables; as `Launcher.close`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.0.close(py)
+        self.0.close(py, |steps| steps.wait())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let words = self.0.look(py, |steps| match (steps.is_lost(), steps.is_idle()) {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<&'static str> {
+        let words = self.0.glance(py, |steps| match (steps.is_lost(), steps.is_idle()) {
             (true, _) => "Runner(lost)",
             (false, true) => "Runner(idle)",
             (false, false) => "Runner(busy)",
         });
-        words.unwrap_or("Runner(closed)").to_owned()
+        Ok(words?.unwrap_or("Runner(closed)"))
     }
 }

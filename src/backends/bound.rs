@@ -111,10 +111,10 @@ pub(crate) struct Bound<B> {
     /// What the staged plan copies, where the host knows it.
     bytes: Option<Bytes>,
     /// Routes, segment pairs and bases: held so that their addresses stay good.
-    _tables: [Buffer; 3],
+    tables: [Buffer; 3],
     table: Buffer,
-    _progress: Buffer,
-    _maps: Buffer,
+    progress: Buffer,
+    maps: Buffer,
     /// What launches add results to: a word for each job of a digest plan.
     sums: Buffer,
     addresses: Addresses,
@@ -150,10 +150,10 @@ impl<B: Backend> Bound<B> {
             found: None,
             checked: None,
             bytes: None,
-            _tables: [routes, segments, bases],
+            tables: [routes, segments, bases],
             table,
-            _progress: progress,
-            _maps: maps,
+            progress,
+            maps,
             sums,
             addresses,
             unsettled: false,
@@ -162,6 +162,12 @@ impl<B: Backend> Bound<B> {
 
     pub fn backend(&self) -> &B {
         &self.backend
+    }
+
+    /// Never frees the tables: something may still read or write them.
+    pub fn keep(&mut self) {
+        let Self { tables, table, progress, maps, sums, .. } = self;
+        tables.iter_mut().chain([table, progress, maps, sums]).for_each(Buffer::keep);
     }
 
     /// Room for a table.

@@ -188,6 +188,11 @@ impl Buffer {
         Self { start: None, address, bytes, keep: Keep::Device(owner) }
     }
 
+    /// Never frees it: something may still touch it when it is gone.
+    pub(crate) fn keep(&mut self) {
+        std::mem::forget(std::mem::replace(&mut self.keep, Keep::Adopted));
+    }
+
     /// Where it lies, as kernels see it.
     #[must_use]
     pub fn region(&self) -> Region {

@@ -91,6 +91,34 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         plan: &mut P,
         options: LauncherOptions,
     ) -> Result<Self, Error> {
+        let stream = backend.stream();
+        Self::made(backend, memory, plan, options, stream)
+    }
+
+    /// The same, on a stream of its own from the start. Where that cannot be, the plan is as it was, and another launcher's.
+    ///
+    /// # Errors
+    /// As [`Launcher::bind`], [`BackendError::OtherGpu`], and [`BackendError::Capturing`] while the stream is being captured.
+    pub fn bind_on(
+        backend: B,
+        memory: &Registry,
+        plan: &mut P,
+        options: LauncherOptions,
+        stream: &B::Stream,
+    ) -> Result<Self, Error> {
+        if backend.is_capturing(stream)? {
+            return Err(BackendError::Capturing { what: "the binding of a launcher" }.into());
+        }
+        Self::made(backend, memory, plan, options, stream.clone())
+    }
+
+    fn made(
+        backend: B,
+        memory: &Registry,
+        plan: &mut P,
+        options: LauncherOptions,
+        stream: B::Stream,
+    ) -> Result<Self, Error> {
         if options.repeat && !P::REPEATABLE {
             return Err(LaunchError::Repeated.into());
         }
@@ -99,7 +127,6 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         let _range = range(format_args!("bind {what} {way}"), 0);
         let id = IDS.fetch_add(1, Ordering::Relaxed);
         let ring = Ring::new(&backend, id, options.slots, plan.table_bytes())?;
-        let stream = backend.stream();
         let bound = Bound::new(backend, memory, plan)?;
         plan.attach(id);
         let counters = Counters::of(P::PIECES);
@@ -262,8 +289,12 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
 
 impl<B: Backend, P> Drop for Launcher<B, P> {
     fn drop(&mut self) {
-        // Launches read its tables, and copies its slots. A stream that cannot be waited for has failed; or it is being
-        // captured, and what is dropped then waits by itself: the driver frees nothing that is in use.
-        let _ = self.bound.backend().wait(&self.stream);
+        // Launches read its tables, and copies its slots. Where a capture forbids to wait, nobody knows whether they have finished,
+        // and what they touch is never freed. A stream that cannot be waited for otherwise has failed, and runs nothing more.
+        let waited = self.bound.backend().wait(&self.stream);
+        if let Err(BackendError::WaitsForCapture | BackendError::CapturingAnother) = waited {
+            self.bound.keep();
+            self.ring.keep();
+        }
     }
 }

@@ -126,6 +126,14 @@ impl Ring {
         Ok(ticket)
     }
 
+    /// Never frees the slots: something may still read or write them.
+    pub fn keep(&mut self) {
+        for Slot { table, completion, .. } in &mut self.slots {
+            table.keep();
+            completion.keep();
+        }
+    }
+
     /// What became of a ticket.
     pub fn state(&self, ticket: Ticket) -> TicketState {
         if ticket.launcher() != self.launcher {

@@ -25,6 +25,7 @@ on_devices! {
     copy_engines_do_what_a_launch_does,
     a_graph_of_copies_copies_its_plan_in_each_replay,
     case_18_a_batch_is_refused_before_a_capture_could_lose_it,
+    the_default_stream_takes_no_batch,
     large_pieces_are_left_to_copy_engines,
     bytes_are_copied_between_regions_and_not_past_them,
     events_time_streams_and_join_the_branches_of_a_capture,
@@ -142,6 +143,24 @@ pub fn case_18_a_batch_is_refused_before_a_capture_could_lose_it(device: &Device
     // SAFETY: (1, 2) nothing is recorded.
     let error = unsafe { engine.record(&mut world.pools.memory, &plan, CopyCalls::Each) }.unwrap_err();
     assert!(matches!(error, Error::Backend(BackendError::NotCapturing)), "{error}");
+}
+
+/// The driver would refuse it too, but after what comes before the batch.
+pub fn the_default_stream_takes_no_batch(device: &Device) {
+    let gpu = &*device.gpu;
+    let mut draw = Draw::seeded(1);
+    let mut world = World::small(gpu);
+    let mut plan = RestorePlan::new(world.geometry(), ROOM).unwrap();
+    world.lift(&mut plan, &simple(3, &[0], 0, pagelift::plan::TailRows::ExactZeroed));
+    world.fill(&mut draw);
+    let before = world.image();
+    // SAFETY: (1) it is there as long as the context; (2) it is never captured.
+    let default = unsafe { gpu.adopt_stream(0) }.unwrap();
+    let mut engine = gpu.copy_engine_on(&default);
+    let error = engine.copy(&mut world.pools.memory, &plan, CopyCalls::Batch).unwrap_err();
+    assert!(matches!(error, Error::Backend(BackendError::BatchOnDefaultStream)), "{error}");
+    gpu.synchronize().unwrap();
+    world.assert_is(&before);
 }
 
 /// What the driver does when nobody refuses: on one H200, error 900, a capture that goes on, and a graph without the copy.

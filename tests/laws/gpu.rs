@@ -318,6 +318,15 @@ fn an_engines_own_device_memory_is_adopted_and_not_freed(device: &Device) {
     let owned = theirs.allocate(gpu, Memory::Device, 4096).unwrap();
     theirs.write(owned, 0, &[5; 4096]).unwrap();
     let address = theirs.region(owned).unwrap().address();
+    gpu.check_reach(address + 1024, 2048).unwrap();
+    let host = theirs.allocate(gpu, Memory::Host, 64).unwrap();
+    gpu.check_reach(theirs.region(host).unwrap().address(), 64).unwrap();
+    let plain = vec![0_u8; 4096];
+    for (start, bytes) in [(plain.as_ptr().addr() as u64, 4096), (address, usize::MAX), (8, 8)] {
+        let error = gpu.check_reach(start, bytes).unwrap_err();
+        let expected = matches!(error, Error::Memory(MemoryError::NotOnGpu { gpu: 0, found: None, .. }));
+        assert!(expected, "{error}");
+    }
     // SAFETY: (1) the other registry outlives this one, and (2) is not asked meanwhile.
     let adopted = ours.adopt(Memory::Device, unsafe { gpu.adopt(address + 1024, 2048) }).unwrap();
     let mut bytes = [0; 2048];

@@ -1,7 +1,7 @@
 //! Streams: a launcher that changes them, the default one, those of other GPUs, and captures that begin meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use pagelift::error::{BackendError, LaunchError, MemoryError};
 use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, Report, TicketState};
 use pagelift::memory::Registry;
-use pagelift::plan::RestorePlan;
+use pagelift::plan::{MirrorPlan, RestorePlan, RowCapacity};
 use pagelift_cases::draw::Draw;
 
 use crate::capture::Hooked;
@@ -28,6 +28,7 @@ const DONE: TicketState = TicketState::Done(Report { bad: 0, rows: 0, skipped: 0
 on_devices! {
     what_is_staged_on_another_stream_comes_after_what_was_before,
     a_launcher_changes_its_stream_in_no_capture,
+    a_launcher_that_cannot_be_bound_leaves_the_plan_to_another,
     a_stream_of_one_thread_alone_is_refused,
     a_default_stream_that_refuses_amid_the_capture_of_another,
     a_registry_forgets_streams_that_are_done,
@@ -91,6 +92,30 @@ fn a_launcher_changes_its_stream_in_no_capture(device: &Device) {
         assert_eq!(it.launcher.state(ticket), DONE);
         it.world.assert_is(&expected);
     }
+}
+
+/// A mirror's launcher keeps its page map: one that could not be bound does not take it away.
+fn a_launcher_that_cannot_be_bound_leaves_the_plan_to_another(device: &Device) {
+    device.engine.enter();
+    let (world, stream) = (World::small(&device.gpu), device.engine.stream(false));
+    let (memory, gpu) = (&world.pools.memory, || Arc::clone(&device.gpu));
+    let mut plan = MirrorPlan::new(world.geometry(), RowCapacity { jobs: 2, changes: 4 }).unwrap();
+    let mut first = Launcher::bind(gpu(), memory, &mut plan, slots(2)).unwrap();
+    assert_eq!(stream.begin(MODES[1]), 0);
+    let adopted = stream.adopted(device);
+    let error = Launcher::bind_on(gpu(), memory, &mut plan, slots(2), &adopted).unwrap_err();
+    assert!(is_capturing(&error), "{error}");
+    first.stage(memory, &mut plan).unwrap();
+    assert_eq!(stream.state(), 1);
+    drop(stream.end().unwrap());
+
+    let mut second = Launcher::bind_on(gpu(), memory, &mut plan, slots(2), &adopted).unwrap();
+    let error = first.stage(memory, &mut plan).unwrap_err();
+    assert!(matches!(error, Error::Launch(LaunchError::OtherLauncher)), "{error}");
+    second.stage(memory, &mut plan).unwrap();
+    assert_eq!(stream.begin(MODES[1]), 0);
+    assert!(is_capturing(&second.stage(memory, &mut plan).unwrap_err()));
+    drop(stream.end().unwrap());
 }
 
 fn a_stream_of_one_thread_alone_is_refused(device: &Device) {

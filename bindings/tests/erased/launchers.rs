@@ -9,7 +9,7 @@ use pagelift_bindings::{Error, Mismatch};
 use crate::world::{Plain, World};
 
 fn launcher(world: &World, plan: &mut AnyPlan) -> Box<dyn Launches<Plain>> {
-    bind(&world.engine, &world.memory, plan, LauncherOptions::default()).unwrap()
+    bind(&world.engine, &world.memory, plan, LauncherOptions::default(), None).unwrap()
 }
 
 #[test]

@@ -195,7 +195,7 @@ impl CopyEngine<'_> {
     ///
     /// # Errors
     /// Where a pool is not registered or out of reach, the stream is being captured, or there are no
-    /// [batches](CopyCalls::Batch): nothing was enqueued then. Where the driver fails, some of it may have been.
+    /// [batches](CopyCalls::Batch), or none on this stream: nothing was enqueued then. Where the driver fails, some of it may have been.
     pub fn copy<D: Direction>(
         &mut self,
         memory: &mut Registry,
@@ -274,6 +274,9 @@ impl CopyEngine<'_> {
         self.check(memory, plan.geometry())?;
         let batch = match calls {
             CopyCalls::Each => None,
+            CopyCalls::Batch if self.stream.is_default() => {
+                return Err(BackendError::BatchOnDefaultStream.into());
+            }
             CopyCalls::Batch => Some(self.gpu.context().batch().ok_or(BackendError::NoBatches)?),
         };
         self.runs.clear();

@@ -69,9 +69,15 @@ impl<'s> Capture<'s> {
             CaptureMode::Relaxed => 2,
         };
         let _others = begin_capture();
-        // SAFETY: the stream lives, and the mode is one of the three.
-        stream.within(|calls, stream| unsafe { calls.begin_capture(stream, mode) })?;
-        Ok(Self { stream, ended: false })
+        let mut capture = None;
+        stream.within(|calls, handle| {
+            // SAFETY: the stream lives, and the mode is one of the three.
+            unsafe { calls.begin_capture(handle, mode) }?;
+            // Where something goes wrong after that, it ends with this.
+            capture = Some(Self { stream, ended: false });
+            Ok(())
+        })?;
+        capture.ok_or(BackendError::NotCapturing)
     }
 
     fn end(&mut self) -> Result<CudaGraph, BackendError> {

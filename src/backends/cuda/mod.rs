@@ -234,6 +234,16 @@ impl Cuda {
         memory::adopted(&self.context, address, bytes)
     }
 
+    /// Refuses an address range that this GPU does not reach, as far as the driver tells: whether there is memory of the GPU's, or memory
+    /// that is mapped for it, at the first byte and the last. For addresses that come from where no compiler looks, before
+    /// [`Cuda::adopt`] takes them.
+    ///
+    /// # Errors
+    /// [`MemoryError::NotOnGpu`], and those of the driver.
+    pub fn check_reach(&self, address: u64, bytes: usize) -> Result<(), Error> {
+        memory::check_reach(&self.context, address, bytes as u64)
+    }
+
     /// Enqueues a launch.
     ///
     /// # Safety

@@ -11,6 +11,7 @@ use pagelift::plan::DigestPlan;
 use pagelift_fake_driver::{Live, Machine, Pace};
 
 use super::{FATAL, NOTHING, Pages, ROOM, SOME, Small, entered, machine, map, mirrors, open};
+use crate::device::MODES;
 use crate::tickets::slots;
 
 /// Everything once: what is made is handed to `end` before it is dropped.
@@ -108,6 +109,27 @@ fn each_call_fails(late: bool) {
     }
     assert!(used > 100, "only {used} calls");
     assert!((1..20).contains(&kept), "{kept} calls");
+}
+
+/// The default stream cannot be waited for while one that it waits for is captured.
+#[test]
+fn what_a_launch_may_still_read_is_not_freed_in_a_capture() {
+    let (machine, engine, gpu, small, mut pages) = entered();
+    // SAFETY: (1) it is there as long as the context; (2) it is never captured.
+    let default = unsafe { gpu.adopt_stream(0) }.unwrap();
+    pages.launcher.set_stream(&default).unwrap();
+    pages.stage(&small, 2, 1).unwrap();
+    let (mut small, Pages { graph, mut launcher, .. }) = (small, pages);
+    launcher.launch(&mut small.memory).unwrap();
+    let captured = engine.stream(true);
+    assert_eq!(captured.begin(MODES[1]), 0);
+    let before = machine.live();
+    drop(launcher);
+    assert_eq!(machine.live(), before);
+    drop(captured.end().unwrap());
+    gpu.synchronize().unwrap();
+    assert_eq!(small.pages().unwrap(), [0, 3, 0, 0]);
+    drop(graph);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod register;
 
 pub(super) use device::{adopted, on_device};
 pub(super) use host::on_host;
+pub(super) use register::check_reach;
 
 use crate::error::{BackendError, Error, MemoryError};
 

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use crate::backends::Reach;
 use crate::backends::cuda::context::Context;
 use crate::backends::pool::{Registrar, node};
-use crate::error::BackendError;
+use crate::error::{BackendError, Error, MemoryError};
 
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
 const PORTABLE_MAPPED: u32 = 1 | 2;
@@ -14,10 +14,13 @@ const PORTABLE_MAPPED: u32 = 1 | 2;
 /// `CU_POINTER_ATTRIBUTE_…`.
 const MEMORY_TYPE: c_int = 2;
 const IS_MANAGED: c_int = 8;
+const ORDINAL: c_int = 9;
 const RANGE_START: c_int = 11;
 const RANGE_BYTES: c_int = 12;
 /// `CU_MEMORYTYPE_HOST`.
 const HOST: u32 = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
+const DEVICE: u32 = 2;
 
 /// What is asked about address by address, where the driver tells no range.
 const PAGE: usize = 4096;
@@ -92,6 +95,32 @@ impl Context {
         let end = start.checked_add(bytes).filter(|end| (start..*end).contains(&at));
         Ok((kind == HOST && managed == 0).then_some(end))
     }
+}
+
+/// Refuses a range whose first or last byte the GPU does not reach.
+pub fn check_reach(context: &Context, start: u64, bytes: u64) -> Result<(), Error> {
+    let (gpu, end) = (context.facts().ordinal, start.saturating_add(bytes));
+    for at in [start, end.saturating_sub(1).max(start)] {
+        let (mut kind, mut managed, mut ordinal) = (0_u32, 0_u32, 0_i32);
+        let mut keys = [MEMORY_TYPE, IS_MANAGED, ORDINAL];
+        let mut values: [*mut c_void; 3] =
+            [(&raw mut kind).cast(), (&raw mut managed).cast(), (&raw mut ordinal).cast()];
+        // SAFETY: there are three attributes, and each value has its attribute's size; only the address itself is looked at.
+        context.within(|calls| unsafe {
+            calls.pointer_attributes(3, keys.as_mut_ptr(), values.as_mut_ptr(), at)
+        })?;
+        let found = match kind {
+            // What is mapped for one GPU is mapped for all, and managed memory goes where it is used.
+            HOST => continue,
+            _ if managed != 0 => continue,
+            DEVICE => u32::try_from(ordinal).ok(),
+            _ => None,
+        };
+        if found != Some(gpu) {
+            return Err(MemoryError::NotOnGpu { start, end, gpu, at, found }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Where the device sees mapped host memory: it is asked for, never assumed.
