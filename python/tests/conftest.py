@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import pagelift
+from driver import Driver
 from world import World
 
 
 def pytest_addoption(parser):
+    parser.addoption("--random-steps", type=int, default=4_000, help="random calls on a GPU in software (100,000 by hand)")
     parser.addoption("--leak-steps", type=int, default=20_000, help="steps of the leak tests (a million by hand)")
     parser.addoption("--replays", type=int, default=2_000, help="replays of the leak test on a GPU (100,000 by hand)")
 
@@ -15,6 +17,12 @@ def pytest_addoption(parser):
 @pytest.fixture(scope="session")
 def cpu():
     return pagelift.Cpu(threads=2)
+
+
+@pytest.fixture(scope="session")
+def driver():
+    found = Driver.found()
+    return found or pytest.skip("needs the driver in software as libcuda.so.1")
 
 
 @pytest.fixture(params=range(4))

@@ -44,8 +44,8 @@ class Group:
 class World:
     """Four groups of layers, registered on one backend."""
 
-    def __init__(self, backend, rng, *, blocks=24, pages=9, build=True):
-        self.backend, self.rng = backend, rng
+    def __init__(self, backend, rng, *, blocks=24, pages=9, build=True, on_device=lambda array: array):
+        self.backend, self.rng, self.on_device = backend, rng, on_device
         self.memory = pagelift.Registry()
         self.builder = pagelift.GeometryBuilder()
         tokens = BLOCK_TOKENS
@@ -77,7 +77,7 @@ class World:
         page = group.layout.page_bytes
         strides = [page + int(self.rng.integers(0, 50)) for _ in range(2)]
         group.host = self.random((blocks, group.layers, strides[0]))
-        group.device = self.random((group.layers, pages, strides[1]))
+        group.device = self.on_device(self.random((group.layers, pages, strides[1])))
         sides = {}
         for place, array in (("host", group.host), ("device", group.device)):
             region = group.regions[place] = self.memory.adopt(self.backend, place, array)

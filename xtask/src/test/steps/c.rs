@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::driver;
 use crate::c::{self, Installed};
 use crate::process;
 use crate::test::Verdict;
@@ -46,7 +47,7 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
     every_call_is_made(&header, &text_of(&random)?, &["CALL(NAME,", "CALL_AS(NAME,"])?;
     let table = programs.join("documented.inc");
     fs::write(&table, c::table(&header)).with_context(|| format!("could not write {}", table.display()))?;
-    let driver = driver(workspace, &folder.join("driver"))?;
+    let driver = driver::in_software(workspace)?;
     for (kind, flags, pairs) in
         [("plain", &["-O2"][..], PAIRS), ("asan", &["-O1", "-fsanitize=address"], PAIRS / 10)]
     {
@@ -83,25 +84,6 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
         process::run(&mut started(&installed, &program, 0))?;
     }
     Ok(Verdict::passed(format!("{} programs", programs_of().count())))
-}
-
-/// The driver in software, as a library that programs open: the folder that it lies in.
-fn driver(workspace: &Workspace, folder: &Path) -> Result<PathBuf> {
-    let mut cargo = workspace.cargo();
-    cargo.args([
-        "rustc",
-        "--release",
-        "--package=pagelift-fake-driver",
-        "--lib",
-        "--features=library",
-        "--crate-type=cdylib",
-    ]);
-    let files = c::built(&mut cargo, "pagelift_fake_driver")?;
-    fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
-    let library = files.first().context("cargo built no library")?;
-    let to = folder.join("libcuda.so.1");
-    fs::copy(library, &to).with_context(|| format!("could not copy {}", library.display()))?;
-    Ok(folder.to_owned())
 }
 
 fn started(installed: &Installed, program: &Path, pairs: u32) -> Command {

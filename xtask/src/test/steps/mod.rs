@@ -4,6 +4,7 @@ mod asan;
 mod c;
 mod cargo;
 mod cuda_std;
+mod driver;
 mod manifests;
 mod nixl;
 mod package;

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use super::driver;
 use crate::test::Verdict;
 use crate::workspace::Workspace;
 use crate::{nixl, process};
@@ -20,7 +21,7 @@ const TESTS: &[&str] = &["numpy", "pytest"];
 /// What a Python has to be able to do: the package needs 3.10, and the step virtual environments with pip.
 const ABLE: &str = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))";
 
-/// Builds the wheel, installs it in a clean environment, and runs the tests there.
+/// Builds the wheel, installs it in a clean environment, and runs the tests there, those of a GPU over the driver in software.
 pub fn run(workspace: &Workspace) -> Result<Verdict> {
     let tools = match tools(workspace)? {
         Ok(tools) => tools,
@@ -29,6 +30,14 @@ pub fn run(workspace: &Workspace) -> Result<Verdict> {
     let wheel = build(workspace, &mut maturin(workspace, &tools, &["--release"]))?;
     let clean = clean(workspace, &tools, wheel)?;
     process::run(&mut tests(workspace, &clean, &["."]))?;
+    // What takes a GPU, where the driver in software is found: elsewhere it is skipped.
+    let driver = driver::in_software(workspace)?;
+    let found = "import ctypes; ctypes.CDLL('libcuda.so.1').fake_driver_live";
+    process::run(
+        Command::new(program(&clean, "python")).args(["-c", found]).env("LD_LIBRARY_PATH", &driver),
+    )?;
+    let mut on_gpu = tests(workspace, &clean, &["test_gpu.py", "test_gpu_random.py"]);
+    process::run(on_gpu.env("LD_LIBRARY_PATH", &driver))?;
     Ok(Verdict::plain())
 }
 
