@@ -2105,24 +2105,25 @@ pagelift_status pagelift_runner_stage(pagelift_runner runner,
 // Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
 //
 // Errors: as `pagelift_launcher_launch`. What was to be launched has failed then (but where the call is PAGELIFT_BUSY),
-// and the rank answers so; the step may go on.
+// and the rank answers so; the step may go on. PAGELIFT_LAUNCH where the rank is lost.
 pagelift_status pagelift_runner_before_forward(pagelift_runner runner);
 
 // Launches what comes after a forward: its mirror.
 //
-// Errors: as `pagelift_launcher_launch`; what the step wrote is then written back by a later one.
+// Errors: as `pagelift_launcher_launch`; what the step wrote is then written back by a later one. PAGELIFT_LAUNCH where
+// the rank is lost.
 pagelift_status pagelift_runner_after_forward(pagelift_runner runner);
 
 // Records what comes before a forward into the graph that the stream is being captured into. A step then is
 // `pagelift_runner_stage` and `pagelift_runner_replay`. The caller promises what that of `pagelift_launcher_record`
 // does.
 //
-// Errors: as `pagelift_launcher_record`.
+// Errors: as `pagelift_launcher_record`, and PAGELIFT_LAUNCH where the rank is lost.
 pagelift_status pagelift_runner_record_before_forward(pagelift_runner runner);
 
 // Records what comes after a forward; as `pagelift_runner_record_before_forward`.
 //
-// Errors: as `pagelift_launcher_record`.
+// Errors: as `pagelift_runner_record_before_forward`.
 pagelift_status pagelift_runner_record_after_forward(pagelift_runner runner);
 
 // Runs the graph into which both were recorded, by calling `replay(user)`, which replays it and answers 0, or something
@@ -2133,7 +2134,8 @@ pagelift_status pagelift_runner_record_after_forward(pagelift_runner runner);
 //
 // Errors: PAGELIFT_NULL_POINTER; PAGELIFT_REGISTRY where a pool or an array is not registered any more;
 // PAGELIFT_BACKEND where `replay` answers something else than 0; those of handles. What is staged stays so: the engine
-// replays again, or gives the rank up.
+// replays again, or gives the rank up. PAGELIFT_LAUNCH where the rank is lost; as `pagelift_launcher_stage` where a launch or a
+// staging has failed before: what is left of it is overwritten first.
 pagelift_status pagelift_runner_replay(pagelift_runner runner,
                                        pagelift_replay replay,
                                        void *user);

@@ -249,7 +249,7 @@ pub extern "C" fn pagelift_runner_stage(runner: Runner, lift_bytes: u64, staged:
 /// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
 ///
 /// Errors: as `pagelift_launcher_launch`. What was to be launched has failed then (but where the call is PAGELIFT_BUSY),
-/// and the rank answers so; the step may go on.
+/// and the rank answers so; the step may go on. PAGELIFT_LAUNCH where the rank is lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_before_forward(runner: Runner) -> Status {
     launch(runner, |steps, memory| steps.before_forward(memory))
@@ -257,7 +257,8 @@ pub extern "C" fn pagelift_runner_before_forward(runner: Runner) -> Status {
 
 /// Launches what comes after a forward: its mirror.
 ///
-/// Errors: as `pagelift_launcher_launch`; what the step wrote is then written back by a later one.
+/// Errors: as `pagelift_launcher_launch`; what the step wrote is then written back by a later one. PAGELIFT_LAUNCH where
+/// the rank is lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_after_forward(runner: Runner) -> Status {
     launch(runner, |steps, memory| steps.after_forward(memory))
@@ -271,7 +272,7 @@ fn launch(runner: Runner, launch: impl FnOnce(&mut dyn Steps<C>, &mut RustRegist
 /// `pagelift_runner_stage` and `pagelift_runner_replay`. The caller promises what that of `pagelift_launcher_record`
 /// does.
 ///
-/// Errors: as `pagelift_launcher_record`.
+/// Errors: as `pagelift_launcher_record`, and PAGELIFT_LAUNCH where the rank is lost.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_record_before_forward(runner: Runner) -> Status {
     answer(|| {
@@ -281,7 +282,7 @@ pub extern "C" fn pagelift_runner_record_before_forward(runner: Runner) -> Statu
 
 /// Records what comes after a forward; as `pagelift_runner_record_before_forward`.
 ///
-/// Errors: as `pagelift_launcher_record`.
+/// Errors: as `pagelift_runner_record_before_forward`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_record_after_forward(runner: Runner) -> Status {
     answer(|| {
@@ -297,7 +298,8 @@ pub extern "C" fn pagelift_runner_record_after_forward(runner: Runner) -> Status
 ///
 /// Errors: PAGELIFT_NULL_POINTER; PAGELIFT_REGISTRY where a pool or an array is not registered any more;
 /// PAGELIFT_BACKEND where `replay` answers something else than 0; those of handles. What is staged stays so: the engine
-/// replays again, or gives the rank up.
+/// replays again, or gives the rank up. PAGELIFT_LAUNCH where the rank is lost; as `pagelift_launcher_stage` where a launch or a
+/// staging has failed before: what is left of it is overwritten first.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_replay(runner: Runner, replay: Replay, user: Out<c_void>) -> Status {
     answer(|| {

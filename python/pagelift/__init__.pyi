@@ -1367,15 +1367,16 @@ class Runner:
     def before_forward(self) -> None:
         """Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
 
-        Raises what the launches do. What was to be launched has failed then, and the rank answers so; the step may go on.
+        Raises what the launches do. What was to be launched has failed then, and the rank answers so; the step may go on. Raises
+        `LaunchError` where the rank is lost.
         """
     def after_forward(self) -> None:
         """Launches what comes after a forward: its mirror. Raises what the launch does; what the step wrote is then written back by a later
-        one.
+        one. Raises `LaunchError` where the rank is lost.
         """
     def record_before_forward(self) -> None:
         """Records what comes before a forward into the graph that the stream is being captured into. A step then is `stage` and `replay`.
-        What `Launcher.record` asks for, this asks for too. Raises as that does.
+        What `Launcher.record` asks for, this asks for too. Raises as that does, and `LaunchError` where the rank is lost.
         """
     def record_after_forward(self) -> None:
         """Records what comes after a forward; as `record_before_forward`."""
@@ -1383,7 +1384,8 @@ class Runner:
         """Runs the graph into which both were recorded, by calling `replay`, such as `graph.replay`: a function that does nothing else.
 
         Raises what `replay` does, `RegistryError` where a pool or an array is not registered any more, and `LaunchError` where `replay`
-        itself launches or uses the registry. What is staged stays so: the engine replays again, or gives the rank up.
+        itself launches or uses the registry. What is staged stays so: the engine replays again, or gives the rank up. Raises `LaunchError`
+        too where the rank is lost, and as `stage` where a launch or a staging has failed before: what is left of it is overwritten first.
         """
     def poll(self) -> list[dict[str, Any]]:
         """Says what became of everything that has finished by now: a list of events, for `Lifecycle.apply`. It does not wait."""

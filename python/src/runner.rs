@@ -194,19 +194,20 @@ impl Runner {
 
     /// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.
     ///
-    /// Raises what the launches do. What was to be launched has failed then, and the rank answers so; the step may go on.
+    /// Raises what the launches do. What was to be launched has failed then, and the rank answers so; the step may go on. Raises
+    /// `LaunchError` where the rank is lost.
     fn before_forward(&self, py: Python<'_>) -> PyResult<()> {
         self.0.launch(py, |steps, memory| steps.before_forward(memory))
     }
 
     /// Launches what comes after a forward: its mirror. Raises what the launch does; what the step wrote is then written back by a later
-    /// one.
+    /// one. Raises `LaunchError` where the rank is lost.
     fn after_forward(&self, py: Python<'_>) -> PyResult<()> {
         self.0.launch(py, |steps, memory| steps.after_forward(memory))
     }
 
     /// Records what comes before a forward into the graph that the stream is being captured into. A step then is `stage` and `replay`.
-    /// What `Launcher.record` asks for, this asks for too. Raises as that does.
+    /// What `Launcher.record` asks for, this asks for too. Raises as that does, and `LaunchError` where the rank is lost.
     fn record_before_forward(&self, py: Python<'_>) -> PyResult<()> {
         self.0.record(py, |steps, memory| steps.record_before_forward(memory))
     }
@@ -219,7 +220,8 @@ impl Runner {
     /// Runs the graph into which both were recorded, by calling `replay`, such as `graph.replay`: a function that does nothing else.
     ///
     /// Raises what `replay` does, `RegistryError` where a pool or an array is not registered any more, and `LaunchError` where `replay`
-    /// itself launches or uses the registry. What is staged stays so: the engine replays again, or gives the rank up.
+    /// itself launches or uses the registry. What is staged stays so: the engine replays again, or gives the rank up. Raises `LaunchError`
+    /// too where the rank is lost, and as `stage` where a launch or a staging has failed before: what is left of it is overwritten first.
     fn replay(&self, py: Python<'_>, replay: &Bound<'_, PyAny>) -> PyResult<()> {
         self.0.replay(py, |steps, memory| steps.replay(memory, &mut || replay.call0().map(drop)))
     }

@@ -18,6 +18,9 @@ pub(super) trait StepPlan: Launchable {
     const UNDONE: Settled;
 
     fn of(plans: &mut StepPlans) -> &mut Self;
+
+    /// Calls `stage` with a plan that does nothing.
+    fn idle<T>(plans: &mut StepPlans, stage: impl FnOnce(&mut Self) -> T) -> T;
 }
 
 impl StepPlan for RestorePlan {
@@ -26,6 +29,12 @@ impl StepPlan for RestorePlan {
 
     fn of(plans: &mut StepPlans) -> &mut Self {
         plans.lift_plan()
+    }
+
+    fn idle<T>(plans: &mut StepPlans, stage: impl FnOnce(&mut Self) -> T) -> T {
+        // Each step makes it anew.
+        plans.lift_plan().clear();
+        stage(plans.lift_plan())
     }
 }
 
@@ -36,6 +45,11 @@ impl StepPlan for WriteBackPlan {
     fn of(plans: &mut StepPlans) -> &mut Self {
         plans.write_back_plan()
     }
+
+    fn idle<T>(plans: &mut StepPlans, stage: impl FnOnce(&mut Self) -> T) -> T {
+        plans.write_back_plan().clear();
+        stage(plans.write_back_plan())
+    }
 }
 
 impl StepPlan for MirrorPlan {
@@ -44,6 +58,11 @@ impl StepPlan for MirrorPlan {
 
     fn of(plans: &mut StepPlans) -> &mut Self {
         plans.mirror_plan()
+    }
+
+    fn idle<T>(plans: &mut StepPlans, stage: impl FnOnce(&mut Self) -> T) -> T {
+        // Its bindings stay from step to step.
+        plans.mirror_plan().unbound(stage)
     }
 }
 
@@ -57,7 +76,7 @@ pub(super) struct Line<B: Backend, P> {
     /// The last ticket, and the last one whose plan was launched here.
     staged: u64,
     launched: u64,
-    /// Whether a plan lies in the table whose launch has failed: a replay would carry it out.
+    /// Whether a plan lies in the table that was given up: a replay would carry it out.
     failed: bool,
 }
 
@@ -77,8 +96,7 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
     /// # Errors
     /// Where it can be staged later: its work waits then.
     pub fn stage(&mut self, memory: &Registry, plans: &mut StepPlans) -> Result<Option<Error>, Error> {
-        // What has failed is overwritten, by an empty plan where there is no other.
-        if plans.drafted(P::LANE) == 0 && !(self.failed && P::of(plans).jobs() == 0) {
+        if plans.drafted(P::LANE) == 0 {
             return Ok(None);
         }
         match self.launcher.stage(memory, P::of(plans)) {
@@ -93,6 +111,13 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
             }
             Err(error) => {
                 plans.staged(P::LANE, UNSTAGED);
+                // The table may have it all the same; what was there before may have been replayed by a call that failed. And a
+                // mirror that was staged before would find this step's slots.
+                if self.launcher.wait().is_ok() {
+                    self.poll(plans);
+                }
+                self.undo(plans, Settled::Superseded);
+                self.failed = true;
                 if P::LANE != Lane::Mirror {
                     self.settle_unstaged(plans);
                 }
@@ -123,6 +148,21 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
         }
         self.note_launch();
         launched
+    }
+
+    /// Checks before a replay what a launch would check, and overwrites what was given up by a plan that does nothing.
+    pub fn replays(&mut self, memory: &mut Registry, plans: &mut StepPlans) -> Result<(), Error> {
+        if self.failed {
+            let ticket = P::idle(plans, |plan| self.launcher.stage(memory, plan))?;
+            (self.staged, self.failed) = (ticket.number(), false);
+        }
+        self.launcher.replays(memory)
+    }
+
+    /// Whether none of its launches touches memory any more, as far as can be told without waiting.
+    pub fn has_finished(&self) -> bool {
+        let launches = self.launcher.backend().in_flight(self.launcher.stream());
+        launches.is_none_or(|launches| launches.is_finished())
     }
 
     /// Notes that what was staged was launched.

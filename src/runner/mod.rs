@@ -179,7 +179,8 @@ pub struct Staged {
     pub write_backs: usize,
     /// Requests whose step is mirrored.
     pub mirrors: usize,
-    /// Why some of it could not be planned or staged. The rank answers that it has failed, and the step goes on without.
+    /// Why some of it could not be planned or staged, now or by a call before that had to wait. The rank answers that it has
+    /// failed, and the step goes on without.
     pub failed: Option<Error>,
 }
 
@@ -206,6 +207,8 @@ pub struct Runner<B: Backend> {
     lifts: Line<B, RestorePlan>,
     write_backs: Line<B, WriteBackPlan>,
     mirrors: Line<B, MirrorPlan>,
+    /// Why the first of what could not be planned or staged was not, until a call that has staged a step says so.
+    refused: Option<Error>,
     health: Health,
 }
 
@@ -238,6 +241,7 @@ impl<B: Backend + Clone> Runner<B> {
             mirrors: Line::bind(backend.clone(), memory, &mut plans, with(mirror_workers))?,
             backend,
             plans,
+            refused: None,
             health: Health::Well,
         })
     }
@@ -267,10 +271,8 @@ impl<B: Backend> Runner<B> {
     /// staged is then launched, if it was not, and waited for, and this called again: no forward of this step may run before a
     /// call succeeds. What was staged is not staged again. And [`LaunchError::RankLost`].
     pub fn stage(&mut self, memory: &Registry, lift_bytes: Bytes) -> Result<Staged, Error> {
-        if self.is_lost() {
-            return Err(LaunchError::RankLost { rank: self.rank() }.into());
-        }
-        let Self { plans, lifts, write_backs, mirrors, .. } = self;
+        self.check_health()?;
+        let Self { plans, lifts, write_backs, mirrors, refused, .. } = self;
         write_backs.poll(plans);
         lifts.poll(plans);
         mirrors.poll(plans);
@@ -278,30 +280,26 @@ impl<B: Backend> Runner<B> {
         plans.plan_mirrors();
         plans.plan_write_backs();
         plans.plan_lifts(lift_bytes);
-        let mut staged = Staged {
-            lifts: plans.drafted(Lane::Lift),
-            write_backs: plans.drafted(Lane::WriteBack),
-            mirrors: plans.drafted(Lane::Mirror),
-            failed: plans.refused().map(Error::from),
-        };
+        let drafted = [Lane::Lift, Lane::WriteBack, Lane::Mirror].map(|lane| plans.drafted(lane));
+        // A call that fails says only why something has to wait: what has failed for good, the next one says.
+        let mut keep = |failed: Option<Error>| *refused = refused.take().or(failed);
+        keep(plans.refused().map(Error::from));
         // The mirror comes last: where something has to wait, all that is staged may be launched before the forward.
-        let written = write_backs.stage(memory, plans)?;
-        let lifted = lifts.stage(memory, plans)?;
-        let mirrored = mirrors.stage(memory, plans)?;
-        if mirrored.is_some() {
-            // A mirror that is staged still would find this step's slots.
-            mirrors.undo(plans, Settled::Superseded);
-        }
-        staged.failed = staged.failed.take().or(written).or(lifted).or(mirrored);
-        Ok(staged)
+        keep(write_backs.stage(memory, plans)?);
+        keep(lifts.stage(memory, plans)?);
+        keep(mirrors.stage(memory, plans)?);
+        let [lifts, write_backs, mirrors] = drafted;
+        Ok(Staged { lifts, write_backs, mirrors, failed: refused.take() })
     }
 
     /// Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since. What is
     /// written back and was not launched before a forward is staged again, for states may have changed.
     ///
     /// # Errors
-    /// Those of the launches. What was to be launched has failed then, and the rank answers so; the step may go on.
+    /// Those of the launches. What was to be launched has failed then, and the rank answers so; the step may go on. And
+    /// [`LaunchError::RankLost`].
     pub fn before_forward(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        self.check_health()?;
         let Self { plans, lifts, write_backs, .. } = self;
         let written = write_backs.launch(memory, plans);
         written.and(lifts.launch(memory, plans))
@@ -310,8 +308,9 @@ impl<B: Backend> Runner<B> {
     /// Launches what comes after a forward: its mirror. Nothing, where nothing was staged since.
     ///
     /// # Errors
-    /// Those of the launch. What the step wrote is then written back by a later one.
+    /// Those of the launch. What the step wrote is then written back by a later one. And [`LaunchError::RankLost`].
     pub fn after_forward(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        self.check_health()?;
         // Too late for what should have come before: states have moved on.
         self.write_backs.undo(&mut self.plans, Settled::Superseded);
         self.mirrors.settle_unstaged(&mut self.plans);
@@ -340,16 +339,18 @@ impl<B: Backend> Runner<B> {
     ///
     /// # Errors
     /// Where a pool or an array is not registered any more, and those of `replay`. What is staged stays so: the engine replays
-    /// again, or gives the rank up.
+    /// again, or gives the rank up. As [`Launcher::stage`](crate::launcher::Launcher::stage), where a launch or a staging has
+    /// failed before: what a table has of it is overwritten first. And [`LaunchError::RankLost`].
     pub fn replay<E: From<Error>>(
         &mut self,
         memory: &mut Registry,
         replay: impl FnOnce() -> Result<(), E>,
     ) -> Result<(), E> {
+        let checked = self.check_health();
         let Self { plans, lifts, write_backs, mirrors, .. } = self;
-        let checked = write_backs.launcher.replays(memory);
-        let checked = checked.and_then(|()| lifts.launcher.replays(memory));
-        let checked = checked.and_then(|()| mirrors.launcher.replays(memory));
+        let checked = checked.and_then(|()| write_backs.replays(memory, plans));
+        let checked = checked.and_then(|()| lifts.replays(memory, plans));
+        let checked = checked.and_then(|()| mirrors.replays(memory, plans));
         checked.map_err(E::from).and_then(|()| replay())?;
         write_backs.note_launch();
         lifts.note_launch();
@@ -442,9 +443,10 @@ impl<B: Backend> Runner<B> {
     /// Those of [`Launcher::record`](crate::launcher::Launcher::record), for the runner.
     ///
     /// # Errors
-    /// As [`Launcher::record`](crate::launcher::Launcher::record).
+    /// As [`Launcher::record`](crate::launcher::Launcher::record). And [`LaunchError::RankLost`].
     #[allow(unsafe_code, reason = "what is replayed when, only the caller knows")]
     pub unsafe fn record_before_forward(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        self.check_health()?;
         // SAFETY: (1, 2, 3) are ours.
         unsafe {
             self.write_backs.launcher.record(memory)?;
@@ -458,15 +460,25 @@ impl<B: Backend> Runner<B> {
     /// Those of [`Launcher::record`](crate::launcher::Launcher::record), for the runner.
     ///
     /// # Errors
-    /// As [`Launcher::record`](crate::launcher::Launcher::record).
+    /// As [`Launcher::record`](crate::launcher::Launcher::record). And [`LaunchError::RankLost`].
     #[allow(unsafe_code, reason = "what is replayed when, only the caller knows")]
     pub unsafe fn record_after_forward(&mut self, memory: &mut Registry) -> Result<(), Error> {
+        self.check_health()?;
         // SAFETY: (1, 2, 3) are ours.
         unsafe { self.mirrors.launcher.record(memory) }
     }
 
+    /// What is staged may lie in pages that the scheduler gives away, once it knows of the loss.
+    fn check_health(&self) -> Result<(), Error> {
+        if self.is_lost() {
+            return Err(LaunchError::RankLost { rank: self.rank() }.into());
+        }
+        Ok(())
+    }
+
     /// Whether nothing of it runs any more: its context is gone, or all launches have finished.
     fn has_stopped(&self) -> bool {
-        self.backend.is_lost() || self.wait().is_ok()
+        let Self { lifts, write_backs, mirrors, .. } = self;
+        self.backend.is_lost() || lifts.has_finished() && write_backs.has_finished() && mirrors.has_finished()
     }
 }

@@ -28,6 +28,7 @@ mod pools;
 mod random;
 mod refusals;
 mod runner;
+mod steps;
 mod streams;
 mod suited;
 mod tickets;

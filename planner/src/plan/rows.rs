@@ -98,6 +98,15 @@ impl<D: Direction> RowPlan<D> {
         self.bindings.clear();
     }
 
+    /// Calls `body` with the plan as it would be without its bindings: to stage one that copies nothing. They stay.
+    #[doc(hidden)]
+    pub fn unbound<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
+        let bound = (std::mem::take(&mut self.jobs), std::mem::take(&mut self.bindings));
+        let done = body(self);
+        (self.jobs, self.bindings) = bound;
+        done
+    }
+
     /// What is planned, to be read or serialised.
     #[must_use]
     pub fn summary(&self) -> PlanSummary {
