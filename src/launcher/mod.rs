@@ -217,6 +217,14 @@ impl<B: Backend, P: Launchable> Launcher<B, P> {
         self.bound.launch::<P>(&self.stream, memory, self.options.workers)
     }
 
+    /// Waits, and gives up what was staged and has not run, so that its slots are free: the caller stages another plan before it
+    /// launches again.
+    pub(crate) fn give_up(&mut self) -> Result<(), Error> {
+        self.wait()?;
+        self.ring.give_up();
+        Ok(())
+    }
+
     /// Names for a profiler what the thread does with the staged plan.
     fn range(&self, verb: &str) -> Option<Range> {
         let ([what, way], jobs) = (P::NAME, self.results.map_or(0, |staged| staged.jobs));

@@ -134,6 +134,19 @@ impl Ring {
         }
     }
 
+    /// Settles as superseded what has not run and never will, so that its slots are free.
+    pub fn give_up(&mut self) {
+        for at in 0..self.slots.len() {
+            let slot = &self.slots[at];
+            if slot.ticket != 0 && self.in_flight(slot) == TicketState::Pending {
+                let (ticket, state) = (slot.ticket, TicketState::Superseded);
+                self.settled[remembered(ticket)] = (ticket, state);
+                self.totals = self.totals.plus(state);
+                self.slots[at].ticket = 0;
+            }
+        }
+    }
+
     /// What became of a ticket.
     pub fn state(&self, ticket: Ticket) -> TicketState {
         if ticket.launcher() != self.launcher {

@@ -99,10 +99,9 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
         if plans.drafted(P::LANE) == 0 {
             return Ok(None);
         }
-        match self.launcher.stage(memory, P::of(plans)) {
+        match self.put(memory, P::of(plans)) {
             Ok(ticket) => {
-                plans.staged(P::LANE, ticket.number());
-                (self.staged, self.failed) = (ticket.number(), false);
+                plans.staged(P::LANE, ticket);
                 Ok(None)
             }
             Err(error) if passes(&error) => {
@@ -124,6 +123,20 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
                 Ok(Some(error))
             }
         }
+    }
+
+    /// Puts a plan into the table, and returns the number of its ticket.
+    fn put(&mut self, memory: &Registry, plan: &mut P) -> Result<u64, Error> {
+        let staged = match self.launcher.stage(memory, plan) {
+            // All that was staged was launched or given up: what has not run would be in its slots for good.
+            Err(Error::Launch(LaunchError::RingFull { .. })) if self.failed => {
+                self.launcher.give_up()?;
+                self.launcher.stage(memory, plan)
+            }
+            staged => staged,
+        };
+        (self.staged, self.failed) = (staged?.number(), false);
+        Ok(self.staged)
     }
 
     /// What could not be staged will not be done.
@@ -153,8 +166,7 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
     /// Checks before a replay what a launch would check, and overwrites what was given up by a plan that does nothing.
     pub fn replays(&mut self, memory: &mut Registry, plans: &mut StepPlans) -> Result<(), Error> {
         if self.failed {
-            let ticket = P::idle(plans, |plan| self.launcher.stage(memory, plan))?;
-            (self.staged, self.failed) = (ticket.number(), false);
+            P::idle(plans, |plan| self.put(memory, plan))?;
         }
         self.launcher.replays(memory)
     }

@@ -291,3 +291,32 @@ fn a_lift_whose_staging_has_failed_is_in_no_replay_and_no_launch() {
         drop(graph);
     }
 }
+
+/// What has failed to launch is in its staging slot until another plan has run.
+#[test]
+fn launches_that_fail_leave_room_for_others() {
+    for slots in [1, 3] {
+        for replays in [true, false] {
+            let mut engine = Engine::new(PAGES, true, slots);
+            let mut graph = engine.graph().unwrap();
+            engine.backend.set(Fault::Pages);
+            for _ in 0..slots {
+                engine.landed();
+                assert_eq!(engine.stage().unwrap().lifts, 1);
+                engine.before().unwrap_err();
+            }
+            engine.backend.set(Fault::None);
+            if replays {
+                engine.replay(&mut graph).unwrap();
+                engine.runner.wait().unwrap();
+            }
+            engine.landed();
+            assert_eq!(engine.stage().unwrap().lifts, 1);
+            engine.before().unwrap();
+            engine.runner.wait().unwrap();
+            let counters = engine.runner.counters(Lane::Lift);
+            assert_eq!((counters.superseded, counters.done), (slots.into(), 1 + u64::from(replays)));
+            drop(graph);
+        }
+    }
+}
