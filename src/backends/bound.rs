@@ -300,10 +300,10 @@ impl<B: Backend> Bound<B> {
         // SAFETY: (1) the tables are ours, were written for this geometry (an all-zero table has ticket 0 and is left
         // alone), and `&mut self` keeps them still; its pools and the plan's arrays are registered, and stay: the registry
         // waits for launches before it lets go of a byte, or lends one to the host; so have we, where this one runs on the host.
-        // Launches on other streams may run beside it; which comes first where they meet, their users say by events, and
-        // where nobody does, bytes of the pools and no others are those of either. (2) The planner refuses page plans whose destinations meet another
-        // destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, it is written
-        // twice with the same bytes, and backends see to it that this does no harm. (3) Launches of this progress word come
+        // Launches on other streams may run beside it; which comes first where they meet, their users say by events, and where
+        // nobody does, bytes of the pools and no others are those of either. (2) The planner refuses page plans whose destinations
+        // meet another destination or a source, and routes whose pools share bytes; where slot mappings name a row twice, it is
+        // written twice with the same bytes, and backends see to it that this does no harm. (3) Launches of this progress word come
         // through `&mut self`, one after the other.
         unsafe { self.backend.launch(stream, workers, P::kernel(self.addresses)) }?;
         Ok(())
