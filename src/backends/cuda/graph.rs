@@ -69,14 +69,26 @@ impl<'s> Capture<'s> {
             CaptureMode::Relaxed => 2,
         };
         let _others = begin_capture();
+        // Of somebody else's capture nothing is ended here.
+        let was_free = match stream.is_capturing() {
+            Err(BackendError::CapturingAnother) => false,
+            captured => !captured?,
+        };
         let mut capture = None;
-        stream.within(|calls, handle| {
+        let begun = stream.within(|calls, handle| {
             // SAFETY: the stream lives, and the mode is one of the three.
-            unsafe { calls.begin_capture(handle, mode) }?;
-            // Where something goes wrong after that, it ends with this.
+            let begun = unsafe { calls.begin_capture(handle, mode) };
+            if begun.is_ok() {
+                // Where something goes wrong after that, it ends with this.
+                capture = Some(Self { stream, ended: false });
+            }
+            begun
+        });
+        if begun.is_err() && was_free && capture.is_none() && matches!(stream.is_capturing(), Ok(true)) {
+            // A call that fails may have begun one all the same: it ends with this too.
             capture = Some(Self { stream, ended: false });
-            Ok(())
-        })?;
+        }
+        begun?;
         capture.ok_or(BackendError::NotCapturing)
     }
 
