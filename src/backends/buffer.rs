@@ -4,8 +4,8 @@ use std::alloc::{self, Layout};
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use pagelift_planner::geometry::{Memory, Region};
 
@@ -94,6 +94,9 @@ pub struct Buffer {
     bytes: usize,
     keep: Keep,
 }
+
+/// Memory that something may still touch, for as long as the process runs.
+static KEPT: Mutex<Vec<Buffer>> = Mutex::new(Vec::new());
 
 // SAFETY: a buffer owns its bytes, or has been promised them; it hands them out by the rules of references.
 unsafe impl Send for Buffer {}
@@ -190,7 +193,9 @@ impl Buffer {
 
     /// Never frees it: something may still touch it when it is gone.
     pub(crate) fn keep(&mut self) {
-        std::mem::forget(std::mem::replace(&mut self.keep, Keep::Adopted));
+        let keep = std::mem::replace(&mut self.keep, Keep::Adopted);
+        let kept = Self { start: None, address: self.address, bytes: self.bytes, keep };
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
     }
 
     /// Where it lies, as kernels see it.
