@@ -74,20 +74,11 @@ impl<'s> Capture<'s> {
             Err(BackendError::CapturingAnother) => false,
             captured => !captured?,
         };
-        let mut capture = None;
-        let begun = stream.within(|calls, handle| {
-            // SAFETY: the stream lives, and the mode is one of the three.
-            let begun = unsafe { calls.begin_capture(handle, mode) };
-            if begun.is_ok() {
-                // Where something goes wrong after that, it ends with this.
-                capture = Some(Self { stream, ended: false });
-            }
-            begun
-        });
-        if begun.is_err() && was_free && capture.is_none() && matches!(stream.is_capturing(), Ok(true)) {
-            // A call that fails may have begun one all the same: it ends with this too.
-            capture = Some(Self { stream, ended: false });
-        }
+        // SAFETY: the stream lives, and the mode is one of the three.
+        let begun = stream.within(|calls, handle| unsafe { calls.begin_capture(handle, mode) });
+        // A call that fails may have begun one all the same: it ends with this.
+        let ours = begun.is_ok() || was_free && matches!(stream.is_capturing(), Ok(true));
+        let capture = ours.then(|| Self { stream, ended: false });
         begun?;
         capture.ok_or(BackendError::NotCapturing)
     }
