@@ -67,7 +67,7 @@ pub fn json(value: &impl Serialize) -> Result<(), Failure> {
 }
 
 /// An empty table with these headings.
-pub fn table<const N: usize>(headings: [&str; N]) -> Table {
+pub fn table<'h>(headings: impl IntoIterator<Item = &'h str>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_FULL_CONDENSED).set_header(headings);
     table

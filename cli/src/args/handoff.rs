@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::values::{Backend, MOST_GPU, MOST_SEED, MOST_TOKENS, Mode, whole};
+use super::values::{Backend, MOST_GPU, MOST_SEED, MOST_TOKENS, Mode, Parameter, whole};
 
 /// Reads an address and a port.
 fn address(text: &str) -> Result<SocketAddr, &'static str> {
@@ -46,6 +46,9 @@ pub struct Hand {
     /// NIXL's plugin that carries bytes.
     #[arg(long, default_value = "UCX", value_name = "NAME")]
     pub plugin: String,
+    /// A parameter of the plugin, such as `num_threads=4`; may be given more than once, and goes before what is set for imports.
+    #[arg(long = "parameter", value_name = "NAME=VALUE")]
+    pub parameters: Vec<Parameter>,
     /// What runs the kernels. With `cuda`, pages are in the memory of a GPU, and host pools are pinned.
     #[arg(long, value_enum, default_value_t = Backend::Auto)]
     pub backend: Backend,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Args as ClapArgs;
 
-use super::values::{MOST_GPU, MOST_REPEATS, MOST_SEED, whole};
+use super::values::{MOST_GPU, MOST_REPEATS, MOST_SEED, Parameter, whole};
 
 /// Arguments of `load`.
 #[derive(Debug, ClapArgs)]
@@ -21,6 +21,10 @@ pub struct Load {
     /// Leave the partly filled last block out, to be computed again.
     #[arg(long)]
     pub round_down: bool,
+    /// A parameter of NIXL's plugin UCX in both processes, such as `num_threads=4`; may be given more than once, and goes before
+    /// what is set for imports.
+    #[arg(long = "parameter", value_name = "NAME=VALUE")]
+    pub parameters: Vec<Parameter>,
     /// Caches to hand over, by their names, separated by commas; without it, all of them.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,

@@ -19,6 +19,8 @@ pub use import::{Digest, Gather, Plan, Restore};
 #[cfg(feature = "nixl")]
 pub use load::{Load, Place};
 pub use values::Backend;
+#[cfg(feature = "nixl")]
+pub use values::Parameter;
 
 /// Restores imported KV-cache pages, and proves every byte.
 #[derive(Debug, Parser)]

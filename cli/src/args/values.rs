@@ -1,10 +1,15 @@
 //! Values that several commands take, and their limits.
 
+#[cfg(feature = "nixl")]
+use std::fmt;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 
 use clap::ValueEnum;
 use pagelift::backends::Choice;
 use pagelift::plan::TailRows;
+#[cfg(feature = "nixl")]
+use pagelift_transport::nixl::AgentOptions;
 
 /// What runs the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -45,6 +50,40 @@ impl From<Mode> for TailRows {
             Mode::Exact => Self::Exact,
             Mode::ExactZeroed => Self::ExactZeroed,
         }
+    }
+}
+
+/// A parameter of NIXL's plugin: its name, and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "nixl", derive(serde::Serialize, serde::Deserialize))]
+pub struct Parameter(String, String);
+
+impl FromStr for Parameter {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = text.split_once('=').unwrap_or_default();
+        if name.is_empty() {
+            return Err("expected a name and a value, such as num_threads=4");
+        }
+        Ok(Self(name.into(), value.into()))
+    }
+}
+
+#[cfg(feature = "nixl")]
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.0, self.1)
+    }
+}
+
+#[cfg(feature = "nixl")]
+impl Parameter {
+    /// Those of a plugin that suit imports, and these, which go before them.
+    #[must_use]
+    pub fn with<'p>(plugin: &'p str, given: &'p [Self]) -> Vec<(&'p str, &'p str)> {
+        let own = AgentOptions::over("", plugin).parameters.iter().copied();
+        own.chain(given.iter().map(|Self(name, value)| (name.as_str(), value.as_str()))).collect()
     }
 }
 

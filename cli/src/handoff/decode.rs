@@ -19,13 +19,14 @@ use super::reads::{Came, PATIENCE, Reads};
 use super::report::DecodeReport;
 use super::secret::secret;
 use super::{agent, arrange, ranks};
+use crate::args::{self, Parameter};
 use crate::digest::Keys;
 use crate::manifest::{Draft, Manifest};
 use crate::progress::Progress;
 use crate::reference::{Model, ReferenceError};
 use crate::restore::{Frames, Options, RestoreError, World, block_tokens, play};
 use crate::setup::{check_memory, opened};
-use crate::{Failure, args, say};
+use crate::{Failure, say};
 
 /// `pagelift decode`.
 pub fn command(args: &args::Decode) -> Result<(), Failure> {
@@ -108,7 +109,8 @@ impl Job<'_> {
             (self.rank, args.hand.gpu_of(self.rank.rank).into()),
         )?;
         let name = format!("decode-{}-{:016x}", self.rank.rank, random()?);
-        let agent_options = AgentOptions::over(&name, &args.hand.plugin);
+        let parameters = Parameter::with(&args.hand.plugin, &args.hand.parameters);
+        let agent_options = AgentOptions { name: &name, plugin: &args.hand.plugin, parameters: &parameters };
         agent::with(&mut world, &offer, agent_options, |world, agent, library| {
             let clock = Instant::now();
             let patience = Duration::from_secs(args.hand.timeout);

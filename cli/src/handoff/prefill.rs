@@ -26,13 +26,14 @@ use super::mapped::Mapped;
 use super::report::{ExportReport, PrefillReport, ended};
 use super::secret::secret;
 use super::{agent, ranks};
+use crate::args::{self, Parameter};
 use crate::digest::Keys;
 use crate::manifest::{Draft, Manifest};
 use crate::progress::Progress;
 use crate::reference::{Model, Piece, Producer as Content, row_place};
 use crate::restore::{World, block_tokens};
 use crate::setup::{check_memory, opened};
-use crate::{Failure, args, say};
+use crate::{Failure, say};
 
 /// `pagelift prefill`.
 pub fn command(args: &args::Prefill) -> Result<(), Failure> {
@@ -114,7 +115,8 @@ impl Job<'_> {
             (self.rank, args.hand.gpu_of(self.rank.rank).into()),
         )?;
         let name = format!("prefill-{}-{:016x}", self.rank.rank, random()?);
-        let options = AgentOptions::over(&name, &args.hand.plugin);
+        let parameters = Parameter::with(&args.hand.plugin, &args.hand.parameters);
+        let options = AgentOptions { name: &name, plugin: &args.hand.plugin, parameters: &parameters };
         let regions = offer.regions.memory.len();
         let mut report = agent::with(&mut world, &offer, options, |world, agent, library| {
             let options = ProducerOptions { terms: args.terms(), ..ProducerOptions::new(random()?) };

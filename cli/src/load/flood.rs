@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use pagelift::backends::Backend;
 use pagelift_transport::consumer::{ConsumerEvent, End, Failure};
-use pagelift_transport::nixl::{Agent, AgentOptions, Library};
 use pagelift_transport::receive::Ending;
 use serde::Serialize;
 
@@ -94,13 +93,14 @@ pub fn run<B: Backend>(backend: &B, args: &args::Load, family: &'static Family) 
         whole: 4096,
         place: args.from,
         seed: args.seed,
+        parameters: args.parameters.clone(),
         same: false,
     };
     let producing = Producing::start(&spec)?;
     let own = Spec { place: args.into, blocks, ..spec.clone() };
     let mut side = Side::new(backend, &own, Order::Blocks)?;
     side.fill(|_| Content::none(spec.seed))?;
-    let mut agent = Agent::new(&Library::open()?, AgentOptions::new("decode"))?;
+    let mut agent = own.agent("decode")?;
     side.register(&mut agent)?;
     let transfer = Timed::new(agent);
     let pair = Pair::new(&mut side, &transfer, &producing)?;

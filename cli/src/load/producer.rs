@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use pagelift::backends::Backend;
 use pagelift_transport::control::{Listener, Secret};
 use pagelift_transport::lease::{Moment, RankEnd};
-use pagelift_transport::nixl::{Agent, AgentOptions, Library};
 use pagelift_transport::notice::ReadOutcome;
 use pagelift_transport::plan::{BlockTable, BlockTables};
 use pagelift_transport::producer::{Answer, Ask, Exporter, Freed, Producer, ProducerOptions};
@@ -104,7 +103,7 @@ pub fn serve<B: Backend>(backend: &B, spec: &Spec) -> Result<(), LoadError> {
     let secret = Secret::new(secret.trim().as_bytes())?;
     let mut side = Side::new(backend, spec, Order::Layers)?;
     side.fill(|block| Content::of(spec.seed, block))?;
-    let mut agent = Agent::new(&Library::open()?, AgentOptions::new(NAME))?;
+    let mut agent = spec.agent(NAME)?;
     side.register(&mut agent)?;
     let listener = Listener::bind(SocketAddr::from(([127, 0, 0, 1], 0)), &secret)?;
     let address = listener.address()?;

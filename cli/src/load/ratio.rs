@@ -11,7 +11,7 @@ use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::memory::Registry;
 use pagelift::plan::{PlanCapacity, RestorePlan, TailRows};
 use pagelift::quantity::Tokens;
-use pagelift_transport::nixl::{Agent, AgentOptions, Library, Prepared};
+use pagelift_transport::nixl::Prepared;
 use pagelift_transport::pairing::Peer;
 use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits, ReadPlan};
 use pagelift_transport::transfer::ReadingState;
@@ -148,13 +148,14 @@ fn between_two<B: Backend>(
         whole: number(count.saturating_mul(block)),
         place: args.from,
         seed: args.seed,
+        parameters: args.parameters.clone(),
         same: true,
     };
     let producing = Producing::start(&spec)?;
     let own = Spec { place: args.into, ..spec.clone() };
     let mut side = Side::new(backend, &own, Order::Layers)?;
     side.fill(|_| Content::none(spec.seed))?;
-    let mut agent = Agent::new(&Library::open()?, AgentOptions::new("decode"))?;
+    let mut agent = own.agent("decode")?;
     side.register(&mut agent)?;
     let transfer = Timed::new(agent);
     let mut pair = Pair::new(&mut side, &transfer, &producing)?;

@@ -36,6 +36,8 @@ pub struct Report {
     pub into: String,
     /// Whether blocks that are filled in part were left out.
     pub round_down: bool,
+    /// What NIXL's plugin was told besides what is set for imports.
+    pub parameters: Vec<String>,
     /// Rounds that each median is of, for each pair of processes.
     pub rounds: u32,
     /// Pairs of processes.
@@ -63,6 +65,7 @@ impl Report {
             from: args.from.to_string(),
             into: args.into.to_string(),
             round_down: args.round_down,
+            parameters: args.parameters.iter().map(ToString::to_string).collect(),
             rounds: args.rounds,
             pairs: args.pairs,
             seed: args.seed,
@@ -72,13 +75,20 @@ impl Report {
         }
     }
 
+    /// What was handed over how.
+    fn way(&self) -> String {
+        let rounded = self.round_down.then_some("rounded down");
+        let more = rounded.into_iter().chain(self.parameters.iter().map(String::as_str));
+        more.fold(format!("{} to {}", self.from, self.into), |all, one| all + ", " + one)
+    }
+
     /// Where, when and of what.
     fn words(&self) -> String {
-        let Self { date, processor, threads, version, from, into, .. } = self;
+        let Self { date, processor, threads, version, .. } = self;
         let commit = self.commit.map_or_else(String::new, |commit| format!(" (commit {commit})"));
         let busy = self.busy.map_or_else(String::new, |busy| format!(", load {busy:.1} before it began"));
         let threads = count(*threads as u64, "thread");
-        format!("{date}, {processor}, {threads}{busy}, pagelift {version}{commit}, {from} to {into}")
+        format!("{date}, {processor}, {threads}{busy}, pagelift {version}{commit}, {}", self.way())
     }
 
     /// Prints it.
@@ -146,8 +156,7 @@ impl Report {
 
     fn ratio_table(&self) -> Table {
         let readies = self.ratios.iter().any(|one| one.ready_microseconds.is_some());
-        let last = if readies { "until a step may start" } else { "" };
-        let mut rows = table([
+        let headings = [
             "caches",
             "layers",
             "bytes",
@@ -159,13 +168,15 @@ impl Report {
             "10 % to 90 %",
             "in NIXL's calls",
             "bar",
-            last,
-        ]);
+        ];
+        let mut rows = table(headings.into_iter().chain(readies.then_some("until a step may start")));
         for one in &self.ratios {
             let bar = one.bar.map_or_else(String::new, |bar| {
                 format!("≥ {bar}: {}", if one.ratio.median >= bar { "met" } else { "MISSED" })
             });
-            rows.add_row([
+            let ready =
+                one.ready_microseconds.map_or_else(String::new, |ready| format!("{:.0} µs", ready.median));
+            let cells = [
                 one.words.to_owned(),
                 one.layers.to_string(),
                 bytes(one.bytes),
@@ -177,8 +188,8 @@ impl Report {
                 format!("{:.2} to {:.2}", one.ratio.p10, one.ratio.p90),
                 format!("{:.1} %", one.calls.median * 100.0),
                 bar,
-                one.ready_microseconds.map_or_else(String::new, |ready| format!("{:.0} µs", ready.median)),
-            ]);
+            ];
+            rows.add_row(cells.into_iter().chain(readies.then_some(ready)));
         }
         rows
     }
@@ -207,7 +218,7 @@ impl Report {
         let seconds = (end / 6.0).round().max(1.0);
         let marks = (0..=6).map(|index| f64::from(index) * seconds).take_while(|mark| *mark <= end);
         Some(Chart {
-            title: format!("{} to {}, {}", self.from, self.into, flood.family),
+            title: format!("{}: {}", flood.family, self.way()),
             x: Axis {
                 title: "seconds",
                 scale: Scale::Linear,

@@ -14,7 +14,7 @@ use pagelift::memory::Registry;
 use pagelift::quantity::Tokens;
 use pagelift_transport::descriptors::Descriptor;
 use pagelift_transport::facts::{Element, Exchange, GroupFacts};
-use pagelift_transport::nixl::Agent;
+use pagelift_transport::nixl::{Agent, AgentOptions, Library, NixlError};
 use pagelift_transport::offer::Offer;
 use pagelift_transport::transfer::Destination;
 use serde::{Deserialize, Serialize};
@@ -22,10 +22,13 @@ use serde::{Deserialize, Serialize};
 use super::error::LoadError;
 use super::family::{Family, Layout};
 use super::pool::{Content, Order, Pool};
-use crate::args::Place;
+use crate::args::{Parameter, Place};
 
 /// The group that is read as a whole.
 pub const WHOLE: &str = "whole";
+
+/// NIXL's plugin that carries bytes.
+const PLUGIN: &str = "UCX";
 
 /// The pages that tails are lifted into.
 const PAGES: &str = "pages";
@@ -42,8 +45,18 @@ pub struct Spec {
     pub place: Place,
     /// What all bytes follow from.
     pub seed: u64,
+    /// Parameters of NIXL's plugin.
+    pub parameters: Vec<Parameter>,
     /// Whether P exports the same blocks each time, so that they are as near to the processor as what is read as a whole.
     pub same: bool,
+}
+
+impl Spec {
+    /// One process's end of the transfers.
+    pub fn agent(&self, name: &str) -> Result<Agent, NixlError> {
+        let parameters = Parameter::with(PLUGIN, &self.parameters);
+        Agent::new(&Library::open()?, AgentOptions { name, plugin: PLUGIN, parameters: &parameters })
+    }
 }
 
 /// One process's memory.

@@ -3,6 +3,13 @@
 use crate::support::{command, json};
 
 #[test]
+fn what_the_plugin_refuses_is_said_whichever_process_finds_it() {
+    let output = command(&["load", "--seconds", "0", "--parameter", "num_workers=many"]).output().unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("start a plugin"), "{words}");
+}
+
+#[test]
 fn what_is_loaded_lands_or_is_given_up_and_nothing_stays_held() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("load");
@@ -59,11 +66,13 @@ fn a_result_that_cannot_be_kept_is_not_measured() {
 
 #[test]
 fn tails_are_lifted_from_where_imports_have_landed() {
-    let words = "load --json --into lift --only rows-16,mla-128 --mebibytes 1 --pairs 1 --rounds 1 --imports 2 --seconds 0";
+    let words = "load --json --into lift --only rows-16,mla-128 --mebibytes 1 --pairs 1 --rounds 1 --imports 2 --seconds 0 \
+                 --parameter num_threads=2 --parameter split_batch_size=8";
     let found = json(&words.split(' ').collect::<Vec<_>>());
     for ratio in found["ratios"].as_array().unwrap() {
         assert!(ratio["ready_microseconds"]["median"].is_f64(), "{ratio}");
     }
+    assert_eq!(found["parameters"], serde_json::json!(["num_threads=2", "split_batch_size=8"]));
     assert_eq!(found["setup"]["pieces"], 9 * 61);
     assert!(found["flood"].is_null());
 }

@@ -55,6 +55,7 @@ fn what_cannot_be_is_refused_before_anything_is_computed() {
         (&["decode", "--from", "127.0.0.1:0"], "nobody listens at port 0"),
         (&["decode", "--from", "localhost:7700"], "expected an IP address and a port"),
         (&["prefill", "--listen", "7700"], "expected an IP address and a port"),
+        (&["prefill", "--parameter", "num_threads"], "expected a name and a value"),
         (&["prefill", "--ready", "/nowhere/at/all"], "there is no folder /nowhere/at"),
         (&["prefill", "--ready", "/dev/null"], "is no file"),
         (&["prefill", "--lease", "5"], "a lease of 5ms with heartbeats every 5s"),

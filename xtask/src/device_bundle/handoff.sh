@@ -1,7 +1,7 @@
 #!/bin/sh
 # Hands imports over between processes by NIXL, on a machine with one or two NVIDIA GPUs, and writes handoff.md beside itself.
 #
-#   ./handoff.sh [PART ...]     all parts, or these: owners, probe, small, large, memcheck, no-ipc, segments, load
+#   ./handoff.sh [PART ...]     all parts, or these: owners, probe, small, large, memcheck, no-ipc, segments, threads, load
 #
 # All of it takes longer than a machine may be had for. So what was run of the same commit, GPUs and day is not run again, but for
 # what failed: rows.md remembers it. Remove that file to begin anew.
@@ -9,7 +9,7 @@
 # P's pools are in the memory of GPU 0, D's pages in that of the last GPU, D's host pools pinned. Of two ranks the second has it the
 # other way round.
 cd "$(dirname "$0")" || exit 1
-parts="owners probe small large memcheck no-ipc segments load"
+parts="owners probe small large memcheck no-ipc segments threads load"
 for part in "$@"; do
     case " $parts " in
         *" $part "*) ;;
@@ -188,17 +188,34 @@ no_ipc() {
     unset UCX_TLS
 }
 
+# ratio WORDS FROM INTO OPTION...: imports beside one large read.
+ratio() {
+    what="bf16 MLA in blocks of 128, $2 to $3, $1" from=$2 into=$3
+    shift 3
+    known "$what" && return
+    if timeout 120 ./pagelift load --from "$from" --into "$into" --only mla-128 --pairs 1 --imports 100 --seconds 0 \
+        "$@" > ratio.log 2>&1; then
+        row "$what" "$(awk -F ' *┆ *' '
+            /bf16 MLA/ { printf "one read %s, import %s, ratio %s; ", $6, $7, $8 }
+            /NIXL.s calls, which/ { print "549 pieces are begun by calls of " $2 " µs" }' ratio.log)"
+    else
+        row "$what" "FAILED: $(tail -1 ratio.log)"
+    fi
+}
+
 # What the size of UCX's segments over TCP makes of reads from a GPU into a host pool.
 segments() {
     for size in 8k 64k 512k 4m; do
-        what="bf16 MLA in blocks of 128, device:0 to lift:$last, segments of $size"
-        known "$what" && continue
-        if UCX_TCP_TX_SEG_SIZE=$size UCX_TCP_RX_SEG_SIZE=$size timeout 120 ./pagelift load --from device:0 --into "lift:$last" \
-            --only mla-128 --pairs 1 --imports 1 --seconds 0 > segments.log 2>&1; then
-            row "$what" "$(awk -F ' *┆ *' '/bf16 MLA/ { print "one read " $6 ", import " $7 ", ratio " $8 }' segments.log)"
-        else
-            row "$what" "FAILED: $(tail -1 segments.log)"
-        fi
+        ratio "segments of $size" device:0 "lift:$last" --parameter "engine_config=TCP_TX_SEG_SIZE=$size,TCP_RX_SEG_SIZE=$size"
+    done
+}
+
+# What it makes of imports that NIXL's plugin begins their reads by several threads.
+threads() {
+    for count in 2 4 8; do
+        for ends in host,host "device:0,lift:$last" "device:0,device:$last"; do
+            ratio "$count threads" "${ends%,*}" "${ends#*,}" --parameter num_threads=$count --parameter split_batch_size=32
+        done
     done
 }
 
