@@ -437,6 +437,11 @@ pub enum BackendError {
         "the driver takes no batch of copies on the default stream; use a stream of your own, or ask for each copy"
     )]
     BatchOnDefaultStream,
+    /// The time of an event that is not kept.
+    #[error(
+        "the end of a copy has no time; record an event of your own, by `Cuda::event`, before and after it"
+    )]
+    NoTime,
     /// Recording on a stream that is not being captured.
     #[error("the stream is not being captured; begin a capture, or launch")]
     NotCapturing,

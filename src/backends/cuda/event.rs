@@ -37,6 +37,7 @@ const UNTIMED: u32 = 2;
 pub struct CudaEvent {
     context: Arc<Context>,
     handle: Handle,
+    timed: bool,
 }
 
 // SAFETY: the driver takes an event's handle from any thread.
@@ -62,7 +63,7 @@ impl Cuda {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the handle is stored in our variable; the flags are some that the driver has.
         self.context.within(|calls| unsafe { calls.event_create(&raw mut handle, flags) })?;
-        Ok(CudaEvent { context: Arc::clone(&self.context), handle })
+        Ok(CudaEvent { context: Arc::clone(&self.context), handle, timed: flags == TIMED })
     }
 }
 
@@ -102,9 +103,12 @@ impl CudaEvent {
     /// Waits for this event, and returns the device's time between an earlier one and it, to about half a microsecond.
     ///
     /// # Errors
-    /// Where one of them has no time, was recorded nowhere, or while a stream was being captured; and as
-    /// [`CudaEvent::is_passed`].
+    /// [`BackendError::NoTime`] where one of them was made without; the driver's where one was recorded nowhere, or while a stream
+    /// was being captured; and as [`CudaEvent::is_passed`].
     pub fn elapsed_since(&self, earlier: &Self) -> Result<Duration, BackendError> {
+        if !(self.timed && earlier.timed) {
+            return Err(BackendError::NoTime);
+        }
         self.wait()?;
         let mut milliseconds = 0.0_f32;
         // SAFETY: the time is stored in our variable; both events live.
