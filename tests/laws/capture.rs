@@ -36,6 +36,7 @@ on_devices! {
     plans_between_replays_are_superseded_refused_or_wait,
     page_maps_change_between_replays;
     refused: case_18_a_spoiled_capture_is_an_error_and_no_more, case_19_an_event_of_another_capture_is_no_fault_of_ours,
+    a_capture_that_cannot_begin_ends_none_of_an_engines,
 }
 
 fn an_engine_records_a_launcher_in_any_mode(device: &Device) {
@@ -135,6 +136,31 @@ fn case_18_a_spoiled_capture_is_an_error_and_no_more(device: &Device) {
     it.launcher.wait().unwrap();
     it.world.assert_is(&expected);
     assert_eq!(it.launcher.state(ticket), DONE);
+}
+
+fn a_capture_that_cannot_begin_ends_none_of_an_engines(device: &Device) {
+    device.engine.enter();
+    for (seed, mode) in (0..).zip(MODES.into_iter().flat_map(|mode| [mode; 2])) {
+        let mut draw = Draw::seeded(seed);
+        let stream = device.engine.stream(seed % 2 == 0);
+        let adopted = stream.adopted(device);
+        let mut it = Lifts::new(device, &mut draw, 2);
+        it.launcher.set_stream(&adopted).unwrap();
+        let prompts = it.prompts(&mut draw);
+        it.stage(&prompts);
+        let expected = it.expected(&mut draw, &prompts);
+        assert_eq!(stream.begin(mode), 0);
+        it.record().unwrap();
+        for own in [CaptureMode::Global, CaptureMode::ThreadLocal, CaptureMode::Relaxed] {
+            let begun = device.gpu.capture(&adopted, own, || -> Result<(), Error> { panic!("it has begun") });
+            let error = begun.map(drop).unwrap_err();
+            assert!(matches!(error, Error::Backend(BackendError::Driver { .. })), "{error}");
+        }
+        assert_eq!(stream.state(), 1);
+        stream.end().unwrap().replay(&stream);
+        it.launcher.wait().unwrap();
+        it.world.assert_is(&expected);
+    }
 }
 
 /// Slots of the ring come round several times: a graph that had an address of one frozen in would replay an old plan.
