@@ -52,7 +52,8 @@ pub struct ConsumerOptions {
     pub reads: Duration,
     /// How long reads that were told to stop may take to end, before the engine hears of it.
     pub patience: Duration,
-    /// How often P hears something, where there is nothing to say.
+    /// How often P hears something, where there is nothing to say. A lease counts from the last of these words before P's grant:
+    /// so it is well shorter than P's leases, or what P computes for a while is granted in vain.
     pub presence: Duration,
     /// How P hears that an import reads no more.
     pub notices: Notices,
