@@ -41,6 +41,27 @@ pub enum Error {
     Backend(#[from] BackendError),
 }
 
+impl Error {
+    /// Whether the same call will be possible later, without a change of what was asked: when a launch has freed a slot, a
+    /// capture has ended, or other requests have.
+    ///
+    /// ```
+    /// use pagelift::error::{BackendError, MemoryError};
+    /// assert!(pagelift::Error::from(BackendError::Capturing { what: "a launch" }).is_transient());
+    /// assert!(!pagelift::Error::from(MemoryError::Released).is_transient());
+    /// ```
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        use BackendError::{Capturing, CapturingAnother, WaitsForCapture};
+        match self {
+            Self::Lifecycle(error) => error.is_transient(),
+            Self::Launch(LaunchError::RingFull { .. })
+            | Self::Backend(Capturing { .. } | CapturingAnother | WaitsForCapture) => true,
+            _ => false,
+        }
+    }
+}
+
 /// Memory that is not there.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
@@ -437,6 +458,9 @@ pub enum BackendError {
         "the driver takes no batch of copies on the default stream; use a stream of your own, or ask for each copy"
     )]
     BatchOnDefaultStream,
+    /// A batch of copies into a capture.
+    #[error("the driver captures no batch of copies; record each copy by itself")]
+    BatchInCapture,
     /// The time of an event that is not kept.
     #[error(
         "the end of a copy has no time; record an event of your own, by `Cuda::event`, before and after it"

@@ -207,7 +207,7 @@
 //! ```
 //!
 //! Where nothing is captured, a [`CopyEngine`](backends::CopyEngine) carries out the same page plans without a
-//! multiprocessor; [`Transfer`](backends::Transfer) says which of the two is faster.
+//! multiprocessor; [`CopyMethod`](backends::CopyMethod) says which of the two is faster.
 //!
 //! A whole engine loop in small is `examples/rust_engine.rs`; one that goes through a lifecycle is in [`runner`].
 #![deny(unsafe_code)]

@@ -160,9 +160,11 @@ impl Trouble {
         use BackendError as Why;
         match error {
             Why::NoDriver { .. } => Self::NoDriver,
-            Why::Capturing { .. } | Why::NotCapturing | Why::WaitsForCapture | Why::CapturingAnother => {
-                Self::Capture
-            }
+            Why::Capturing { .. }
+            | Why::NotCapturing
+            | Why::WaitsForCapture
+            | Why::CapturingAnother
+            | Why::BatchInCapture => Self::Capture,
             Why::Driver { .. } => Self::Driver,
             Why::ContextLost { .. } | Why::ContextGone => Self::ContextLost,
             _ => Self::Other,

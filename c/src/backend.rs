@@ -103,7 +103,7 @@ pub extern "C" fn pagelift_backend_device(
 ) -> Status {
     answer(|| {
         let out = TextOut::new(buffer, room, needed)?;
-        out.put(&backend.handle().look(|engine| Ok(gpu(engine)?.device().to_owned()))?)
+        out.put(&backend.handle().look(|engine| Ok(gpu(engine)?.device_name().to_owned()))?)
     })
 }
 
@@ -132,7 +132,7 @@ pub extern "C" fn pagelift_backend_info(backend: Backend, info: Out<GpuFacts>) -
         let info = info.sized("info")?;
         info.put_sized(backend.handle().look(|engine| {
             let gpu = gpu(engine)?;
-            let (driver_major, driver_minor) = gpu.driver();
+            let (driver_major, driver_minor) = gpu.cuda_version();
             let (multiprocessors, memory_bytes) = (gpu.multiprocessors(), gpu.memory_bytes());
             Ok(GpuFacts { size: 0, multiprocessors, memory_bytes, driver_major, driver_minor })
         })?);

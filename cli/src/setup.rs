@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pagelift::backends::{Engine, Opened, open};
+use pagelift::backends::{AnyBackend, Opened, open};
 
 use crate::manifest::{Draft, Footprint, Manifest};
 use crate::restore::RestoreError;
@@ -12,7 +12,7 @@ use crate::{args, calibrate};
 #[derive(Debug)]
 pub struct Setup {
     pub manifest: Manifest,
-    pub engine: Engine,
+    pub backend: AnyBackend,
     /// Why that one.
     pub backend_reason: String,
 }
@@ -23,26 +23,26 @@ impl Setup {
         let draft = Draft::load(manifest)?;
         // Before anything is drawn or allocated, which may take a while.
         check_memory(draft.footprint())?;
-        let Opened { engine, reason: backend_reason } = calibrate::apply(open(backend.into())?);
-        Ok(Self { manifest: draft.assign()?, engine, backend_reason })
+        let Opened { backend, reason: backend_reason } = calibrate::apply(open(backend.into())?);
+        Ok(Self { manifest: draft.assign()?, backend, backend_reason })
     }
 }
 
 /// Opens a backend, on this GPU where it is one, and says why that one.
 #[cfg(feature = "nixl")]
-pub fn opened(backend: args::Backend, gpu: u32) -> Result<(Engine, String), pagelift::Error> {
+pub fn opened(backend: args::Backend, gpu: u32) -> Result<(AnyBackend, String), pagelift::Error> {
     use pagelift::backends::{Choice, Cuda};
     let opened = match Choice::from(backend) {
         // The best one is GPU 0, if there is one.
         Choice::Cuda | Choice::Auto if gpu > 0 => {
             let cuda = Cuda::open(gpu)?;
-            let reason = format!("GPU {gpu} is an {}", cuda.device());
-            Opened { engine: Engine::Cuda(cuda), reason }
+            let reason = format!("GPU {gpu} is an {}", cuda.device_name());
+            Opened { backend: AnyBackend::Cuda(cuda), reason }
         }
         choice => open(choice)?,
     };
-    let Opened { engine, reason } = calibrate::apply(opened);
-    Ok((engine, reason))
+    let Opened { backend, reason } = calibrate::apply(opened);
+    Ok((backend, reason))
 }
 
 /// Refuses a manifest that this machine has no memory for, before the system kills the process.

@@ -85,7 +85,7 @@ impl Cuda {
     /// The GPU's name.
     #[getter]
     fn device(&self) -> &str {
-        self.gpu.device()
+        self.gpu.device_name()
     }
 
     /// Where the GPU is on the PCI bus: `0000:1B:00.0`.
@@ -127,6 +127,6 @@ impl Cuda {
     /// The driver's version of CUDA, major and minor.
     #[getter]
     fn driver(&self) -> (u32, u32) {
-        self.gpu.driver()
+        self.gpu.cuda_version()
     }
 }

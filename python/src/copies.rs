@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pagelift::backends::{self, Backend as _, CopyCalls, CudaStream, Transfer};
+use pagelift::backends::{self, Backend as _, CopyCalls, CopyMethod, CudaStream};
 use pagelift::memory::Registry as RustRegistry;
 use pagelift::plan::{Direction, PagePlan as RustPages};
 use pagelift_bindings::plan::AnyPlan;
@@ -88,9 +88,9 @@ impl CopyEngine {
         let pages = Pages::of(&plan)?;
         let chosen = self.held.look(py, |open| pages.chosen(open))?.or_raise()?;
         Ok(match chosen {
-            Transfer::Copies(CopyCalls::Each) => "each",
-            Transfer::Copies(CopyCalls::Batch) => "batch",
-            Transfer::Kernel | Transfer::Auto => "kernel",
+            CopyMethod::Copies(CopyCalls::Each) => "each",
+            CopyMethod::Copies(CopyCalls::Batch) => "batch",
+            CopyMethod::Kernel | CopyMethod::Auto => "kernel",
         })
     }
 
@@ -190,8 +190,8 @@ impl<'p> Pages<'p> {
         on_pages!(self, plan => each(open, memory, plan))
     }
 
-    fn chosen(&self, open: &Open) -> Result<Transfer> {
-        Ok(on_pages!(self, plan => Transfer::Auto.chosen(&open.gpu, &open.stream, plan))?)
+    fn chosen(&self, open: &Open) -> Result<CopyMethod> {
+        Ok(on_pages!(self, plan => CopyMethod::Auto.resolve(&open.gpu, &open.stream, plan))?)
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use pagelift::Error;
-use pagelift::backends::{Backend, Buffer, Finish, Kernel, Reach, Registrar, Work};
+use pagelift::backends::{Backend, Buffer, Finish, Kernel, LaunchWork, Reach, Registrar};
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
 
@@ -75,7 +75,7 @@ unsafe impl<B: Backend> Backend for Faulty<B> {
         self.inner.wait(stream)
     }
 
-    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+    fn suited(&self, work: LaunchWork) -> Option<NonZeroU32> {
         self.inner.suited(work)
     }
 

@@ -15,7 +15,7 @@ use pagelift_planner::quantity::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
 use super::pools::Pools;
-use super::{Backend, Buffer, Kernel, Pieces, Reach, Work};
+use super::{Backend, Buffer, Kernel, LaunchWork, Pieces, Reach};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;
 
@@ -293,7 +293,7 @@ impl<B: Backend> Bound<B> {
             // It runs here and now: what other backends' streams still write comes first.
             memory.finish()?;
         }
-        let work = Work { way: P::WAY, pieces: P::PIECES, bytes: self.bytes };
+        let work = LaunchWork { way: P::WAY, pieces: P::PIECES, bytes: self.bytes };
         let workers = workers.or_else(|| self.backend.suited(work));
         // The registry hears of it first: a call that fails may have launched all the same.
         self.note_launch(stream, memory);

@@ -8,7 +8,7 @@ use pagelift_planner::quantity::Bytes;
 
 /// What a launch is going to do, as far as the host knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+pub struct LaunchWork {
     /// From which memory to which; `None` where it only reads, as digests do.
     pub way: Option<(Memory, Memory)>,
     /// In what pieces.

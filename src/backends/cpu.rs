@@ -11,7 +11,7 @@ use pagelift_planner::quantity::Bytes;
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::{Backend, Buffer, Kernel, Work};
+use super::{Backend, Buffer, Kernel, LaunchWork};
 use crate::error::{BackendError, Error};
 
 /// Warps for each thread: units are of uneven size, and a thread that is done early takes another warp.
@@ -103,7 +103,7 @@ unsafe impl Backend for Cpu {
         Buffer::zeroed(place, bytes)
     }
 
-    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+    fn suited(&self, work: LaunchWork) -> Option<NonZeroU32> {
         (work.bytes? < ALONE).then_some(NonZeroU32::MIN)
     }
 

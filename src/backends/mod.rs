@@ -29,11 +29,11 @@ use pagelift_planner::geometry::Memory;
 pub use bound::Launchable;
 pub(crate) use bound::{Bound, allocate};
 pub use buffer::{Buffer, Finish, Reach};
-pub use calibration::{Calibration, Pace, Paces, Pieces, Work};
+pub use calibration::{Calibration, LaunchWork, Pace, Paces, Pieces};
 pub use cpu::Cpu;
 pub use cuda::{
-    CaptureMode, CopyCalls, CopyEngine, CopyGraph, Cuda, CudaDriver, CudaEvent, CudaGraph, CudaReplay,
-    CudaStream, PcieLink, StandIn, Transfer,
+    CaptureMode, CopyCalls, CopyEngine, CopyGraph, CopyMethod, Cuda, CudaDriver, CudaEvent, CudaGraph,
+    CudaReplay, CudaStream, PcieLink, StandIn,
 };
 pub use emulated::Emulated;
 pub(crate) use nvtx::{Range, range};
@@ -107,7 +107,7 @@ pub unsafe trait Backend: fmt::Debug {
     }
 
     /// How many workers suit a launch, where nobody says; `None` leaves it to the launch.
-    fn suited(&self, _work: Work) -> Option<NonZeroU32> {
+    fn suited(&self, _work: LaunchWork) -> Option<NonZeroU32> {
         None
     }
 
@@ -275,7 +275,7 @@ unsafe impl<B: Backend + ?Sized> Backend for $pointer {
         (**self).wait(stream)
     }
 
-    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+    fn suited(&self, work: LaunchWork) -> Option<NonZeroU32> {
         (**self).suited(work)
     }
 
@@ -336,7 +336,7 @@ pub enum Choice {
 
 /// A backend that was opened.
 #[derive(Debug)]
-pub enum Engine {
+pub enum AnyBackend {
     /// The CPU.
     Cpu(Cpu),
     /// An NVIDIA GPU.
@@ -347,7 +347,7 @@ pub enum Engine {
 #[derive(Debug)]
 pub struct Opened {
     /// The backend.
-    pub engine: Engine,
+    pub backend: AnyBackend,
     /// In words.
     pub reason: String,
 }
@@ -355,8 +355,8 @@ pub struct Opened {
 /// Opens the wanted backend: on a GPU the first one.
 ///
 /// ```
-/// use pagelift::backends::{Choice, Engine, open};
-/// assert!(matches!(open(Choice::Cpu)?.engine, Engine::Cpu(_)));
+/// use pagelift::backends::{AnyBackend, Choice, open};
+/// assert!(matches!(open(Choice::Cpu)?.backend, AnyBackend::Cpu(_)));
 /// // Without a driver or a GPU, this is the CPU too.
 /// println!("{}", open(Choice::Auto)?.reason);
 /// # Ok::<(), pagelift::Error>(())
@@ -365,11 +365,11 @@ pub struct Opened {
 /// # Errors
 /// Where there is no usable driver or GPU and one is asked for; what [`Cpu::new`] and [`Cuda::open`] say.
 pub fn open(choice: Choice) -> Result<Opened, Error> {
-    let cpu = |reason: String| Ok(Opened { engine: Engine::Cpu(Cpu::new()?), reason });
+    let cpu = |reason: String| Ok(Opened { backend: AnyBackend::Cpu(Cpu::new()?), reason });
     match (choice, (choice != Choice::Cpu).then(|| Cuda::open(0))) {
         (_, Some(Ok(gpu))) => {
-            let reason = format!("GPU 0 is an {}", gpu.device());
-            Ok(Opened { engine: Engine::Cuda(gpu), reason })
+            let reason = format!("GPU 0 is an {}", gpu.device_name());
+            Ok(Opened { backend: AnyBackend::Cuda(gpu), reason })
         }
         (Choice::Cuda, Some(Err(error))) => Err(error),
         (_, Some(Err(Error::Backend(BackendError::NoDriver { cause })))) => {

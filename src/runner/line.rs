@@ -5,7 +5,7 @@ use pagelift_planner::lifecycle::{Lane, Settled, StepPlans};
 use pagelift_planner::plan::{MirrorPlan, RestorePlan, WriteBackPlan};
 
 use crate::backends::{Backend, Launchable};
-use crate::error::{BackendError, Error, LaunchError};
+use crate::error::{Error, LaunchError};
 use crate::launcher::{Launcher, LauncherOptions, TicketState};
 use crate::memory::Registry;
 
@@ -104,7 +104,7 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
                 plans.staged(P::LANE, ticket);
                 Ok(None)
             }
-            Err(error) if passes(&error) => {
+            Err(error) if error.is_transient() => {
                 plans.retry(P::LANE);
                 Err(error)
             }
@@ -216,12 +216,4 @@ impl<B: Backend, P: StepPlan> Line<B, P> {
         }
         superseded
     }
-}
-
-/// Whether the same will be possible later.
-const fn passes(error: &Error) -> bool {
-    matches!(
-        error,
-        Error::Launch(LaunchError::RingFull { .. }) | Error::Backend(BackendError::Capturing { .. })
-    )
 }

@@ -267,9 +267,11 @@ impl<B: Backend> Runner<B> {
     /// A step in which nothing is computed is staged too, until [`Runner::is_idle`].
     ///
     /// # Errors
-    /// Where some of it can only be staged later, because too many plans are in flight or the stream is being captured. What is
-    /// staged is then launched, if it was not, and waited for, and this called again: no forward of this step may run before a
-    /// call succeeds. What was staged is not staged again. And [`LaunchError::RankLost`].
+    /// Where some of it can only be staged later, [because](Error::is_transient) too many plans are in flight
+    /// ([`LaunchError::RingFull`]) or a stream is being captured ([`BackendError::Capturing`](crate::error::BackendError::Capturing)
+    /// and [`CapturingAnother`](crate::error::BackendError::CapturingAnother)). What is staged is then launched, if it was not, and
+    /// waited for, and this called again: no forward of this step may run before a call succeeds. What was staged is not staged
+    /// again. And [`LaunchError::RankLost`], for good.
     pub fn stage(&mut self, memory: &Registry, lift_bytes: Bytes) -> Result<Staged, Error> {
         self.check_health()?;
         let Self { plans, lifts, write_backs, mirrors, refused, .. } = self;

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pagelift::Error;
-use pagelift::backends::{Backend as _, CaptureMode, CopyCalls, Cuda, CudaStream, Transfer};
+use pagelift::backends::{Backend as _, CaptureMode, CopyCalls, CopyMethod, Cuda, CudaStream};
 use pagelift::error::{BackendError, MemoryError};
 use pagelift::geometry::Memory;
 use pagelift::launcher::{Launcher, LauncherOptions, Report, TicketState};
@@ -127,14 +127,16 @@ pub fn case_18_a_batch_is_refused_before_a_capture_could_lose_it(device: &Device
             let memory = &mut world.pools.memory;
             // SAFETY: (1, 2) nothing is recorded.
             let recorded = unsafe { engine.record(memory, &plan, CopyCalls::Batch) };
-            let copied =
-                [CopyCalls::Each, CopyCalls::Batch].map(|calls| engine.copy(memory, &plan, calls).map(drop));
-            Ok([recorded].into_iter().chain(copied).collect::<Vec<_>>())
+            let mut copy = |calls| engine.copy(memory, &plan, calls).map(drop);
+            Ok([recorded, copy(CopyCalls::Each), copy(CopyCalls::Batch)])
         })
         .unwrap();
-    for result in refused {
-        let error = result.unwrap_err();
+    let [recorded, copied @ ..] = refused.map(Result::unwrap_err);
+    assert!(matches!(recorded, Error::Backend(BackendError::BatchInCapture)), "{recorded}");
+    assert!(!recorded.is_transient());
+    for error in copied {
         assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
+        assert!(error.is_transient());
     }
     graph.replay(&stream).unwrap();
     gpu.synchronize().unwrap();
@@ -277,26 +279,26 @@ pub fn large_pieces_are_left_to_copy_engines(device: &Device) {
         plan
     };
     let plan = |bytes| plan_of(1, bytes, u64::from(bytes));
-    let auto = |stream: &CudaStream, plan: &RestorePlan| Transfer::Auto.chosen(gpu, stream, plan).unwrap();
-    let each = Transfer::Copies(CopyCalls::Each);
+    let auto = |stream: &CudaStream, plan: &RestorePlan| CopyMethod::Auto.resolve(gpu, stream, plan).unwrap();
+    let each = CopyMethod::Copies(CopyCalls::Each);
     let (calls, least) =
-        if gpu.batches_copies() { (Transfer::Copies(CopyCalls::Batch), 1 << 20) } else { (each, 2 << 20) };
+        if gpu.batches_copies() { (CopyMethod::Copies(CopyCalls::Batch), 1 << 20) } else { (each, 2 << 20) };
     // SAFETY: (1) it is there as long as the context; (2) it is never captured.
     let default = unsafe { gpu.adopt_stream(0) }.unwrap();
     // A single call takes longer than a part of a batch, and batches are for other streams.
     for (stream, calls, least) in [(&gpu.stream(), calls, least), (&default, each, 2 << 20)] {
-        assert_eq!(auto(stream, &plan(least - 16)), Transfer::Kernel);
+        assert_eq!(auto(stream, &plan(least - 16)), CopyMethod::Kernel);
         assert_eq!(auto(stream, &plan(least)), calls);
         // Layers that lie together on both sides are one piece, and others are not.
         assert_eq!(auto(stream, &plan_of(4, least / 4, u64::from(least / 4))), calls);
-        assert_eq!(auto(stream, &plan_of(4, least / 2, u64::from(least / 2) + 16)), Transfer::Kernel);
+        assert_eq!(auto(stream, &plan_of(4, least / 2, u64::from(least / 2) + 16)), CopyMethod::Kernel);
     }
     let stream = gpu.new_stream().unwrap();
     let large = plan(2 << 20);
-    let captured = || Ok(Transfer::Auto.chosen(gpu, &stream, &large)?);
-    assert_eq!(gpu.capture(&stream, CaptureMode::ThreadLocal, captured).unwrap().1, Transfer::Kernel);
-    let one = Transfer::Copies(CopyCalls::Each);
-    assert_eq!(one.chosen(gpu, &gpu.stream(), &plan(1)).unwrap(), one);
+    let captured = || Ok(CopyMethod::Auto.resolve(gpu, &stream, &large)?);
+    assert_eq!(gpu.capture(&stream, CaptureMode::ThreadLocal, captured).unwrap().1, CopyMethod::Kernel);
+    let one = CopyMethod::Copies(CopyCalls::Each);
+    assert_eq!(one.resolve(gpu, &gpu.stream(), &plan(1)).unwrap(), one);
 }
 
 pub fn bytes_are_copied_between_regions_and_not_past_them(device: &Device) {
@@ -363,11 +365,11 @@ pub fn a_launcher_in_a_graph_of_its_own_takes_plan_after_plan(device: &Device) {
         world.fill(&mut draw);
         let (mut plan, expected) = random_plan(&mut draw, &world);
         let ticket = replay.stage(&world.pools.memory, &mut plan).unwrap();
-        assert_eq!(replay.state(ticket), TicketState::Pending);
+        assert_eq!(replay.launcher().state(ticket), TicketState::Pending);
         replay.replay(&mut world.pools.memory).unwrap();
         if draw.once_in(2) {
-            replay.wait().unwrap();
-            assert_eq!(replay.state(ticket), TicketState::Done(Report::default()));
+            replay.launcher().wait().unwrap();
+            assert_eq!(replay.launcher().state(ticket), TicketState::Done(Report::default()));
         }
         world.assert_is(&expected);
     }
@@ -375,5 +377,5 @@ pub fn a_launcher_in_a_graph_of_its_own_takes_plan_after_plan(device: &Device) {
     world.pools.memory.release(id).unwrap();
     let error = replay.replay(&mut world.pools.memory).unwrap_err();
     assert!(matches!(error, Error::Memory(MemoryError::Unregistered { .. })), "{error}");
-    replay.wait().unwrap();
+    replay.launcher().wait().unwrap();
 }

@@ -183,7 +183,7 @@ fn a_replay_is_no_part_of_a_capture(device: &Device) {
     let error = refused.unwrap_err();
     assert!(matches!(error, Error::Backend(BackendError::Capturing { .. })), "{error}");
     replay.replay(&mut world.pools.memory).unwrap();
-    replay.wait().unwrap();
+    replay.launcher().wait().unwrap();
 }
 
 fn memory_is_read_after_launches_have_finished(device: &Device) {

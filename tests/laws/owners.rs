@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pagelift::Error;
 use pagelift::backends::{
-    Backend, Buffer, CaptureMode, Cuda, CudaDriver, CudaStream, Finish, Kernel, Reach, Registrar, Work,
+    Backend, Buffer, CaptureMode, Cuda, CudaDriver, CudaStream, Finish, Kernel, LaunchWork, Reach, Registrar,
 };
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
@@ -70,7 +70,7 @@ unsafe impl Backend for Beside {
         self.gpu.wait(stream)
     }
 
-    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+    fn suited(&self, work: LaunchWork) -> Option<NonZeroU32> {
         self.gpu.suited(work)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use pagelift::Error;
 use pagelift::backends::{
-    Backend, Buffer, Calibration, Cpu, Cuda, Kernel, Launchable, Pace, Paces, Pieces, Work,
+    Backend, Buffer, Calibration, Cpu, Cuda, Kernel, LaunchWork, Launchable, Pace, Paces, Pieces,
 };
 use pagelift::error::BackendError;
 use pagelift::geometry::Memory;
@@ -26,7 +26,7 @@ const ROOM: PlanCapacity = PlanCapacity { jobs: 8, list_entries: 8 };
 #[derive(Debug)]
 struct Asked {
     cpu: Cpu,
-    asked: Mutex<Vec<Work>>,
+    asked: Mutex<Vec<LaunchWork>>,
     given: Mutex<Vec<Option<u32>>>,
 }
 
@@ -44,7 +44,7 @@ unsafe impl Backend for Asked {
         self.cpu.allocate(place, bytes)
     }
 
-    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+    fn suited(&self, work: LaunchWork) -> Option<NonZeroU32> {
         self.asked.lock().unwrap().push(work);
         NonZeroU32::new(3)
     }
@@ -65,7 +65,7 @@ unsafe impl Backend for Asked {
 fn launched<P: Launchable>(
     plan: impl FnOnce(&World) -> P,
     workers: Option<NonZeroU32>,
-) -> (Vec<Work>, Vec<Option<u32>>) {
+) -> (Vec<LaunchWork>, Vec<Option<u32>>) {
     let cpu = Cpu::with_threads(1).unwrap();
     let backend = Asked { cpu, asked: Mutex::default(), given: Mutex::default() };
     let mut world = World::small(&backend);
@@ -81,7 +81,7 @@ fn launched<P: Launchable>(
 #[test]
 fn a_backend_is_told_what_a_launch_does() {
     let (host, device) = (Memory::Host, Memory::Device);
-    let pages = |way| Work { way: Some(way), pieces: Pieces::Pages, bytes: Some(Bytes::new(0)) };
+    let pages = |way| LaunchWork { way: Some(way), pieces: Pieces::Pages, bytes: Some(Bytes::new(0)) };
     let found = [
         launched(|world| RestorePlan::new(world.geometry(), ROOM).unwrap(), None),
         launched(|world| WriteBackPlan::new(world.geometry(), ROOM).unwrap(), None),
@@ -94,8 +94,8 @@ fn a_backend_is_told_what_a_launch_does() {
         pages((device, host)),
         pages((device, device)),
         // What it copies only the device knows.
-        Work { way: Some((device, host)), pieces: Pieces::Rows, bytes: None },
-        Work { way: None, pieces: Pieces::Pages, bytes: Some(Bytes::new(0)) },
+        LaunchWork { way: Some((device, host)), pieces: Pieces::Rows, bytes: None },
+        LaunchWork { way: None, pieces: Pieces::Pages, bytes: Some(Bytes::new(0)) },
     ];
     for ((asked, given), expected) in found.into_iter().zip(expected) {
         assert_eq!((asked, given), (vec![expected], vec![Some(3)]));
@@ -112,7 +112,7 @@ fn what_the_launcher_was_told_goes_before_what_suits() {
 fn a_calibrated_gpu_uses_what_was_measured() {
     let machine = Machine::new(1);
     let gpu = Cuda::open_with(&software(&machine).unwrap(), 0).unwrap();
-    let lift = Work { way: Some((Memory::Host, Memory::Device)), pieces: Pieces::Pages, bytes: None };
+    let lift = LaunchWork { way: Some((Memory::Host, Memory::Device)), pieces: Pieces::Pages, bytes: None };
     assert_eq!((gpu.suited(lift), gpu.calibration()), (None, None));
 
     let pace = |workers| Pace {
@@ -125,6 +125,6 @@ fn a_calibrated_gpu_uses_what_was_measured() {
     let gpu = gpu.with_calibration(measured);
     assert_eq!(gpu.calibration(), Some(measured));
     let suited = |work| gpu.suited(work).map(NonZeroU32::get);
-    let mirror = Work { way: Some((Memory::Device, Memory::Host)), pieces: Pieces::Rows, bytes: None };
-    assert_eq!([lift, mirror, Work { way: None, ..lift }].map(suited), [Some(2), Some(5), None]);
+    let mirror = LaunchWork { way: Some((Memory::Device, Memory::Host)), pieces: Pieces::Rows, bytes: None };
+    assert_eq!([lift, mirror, LaunchWork { way: None, ..lift }].map(suited), [Some(2), Some(5), None]);
 }

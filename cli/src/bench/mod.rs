@@ -29,7 +29,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::{fs, io};
 
-use pagelift::backends::{Engine, open};
+use pagelift::backends::{AnyBackend, open};
 use thiserror::Error;
 
 use crate::args::{self, Budget};
@@ -99,10 +99,10 @@ impl From<BenchError> for Failure {
 /// `pagelift bench`.
 pub fn command(args: &args::Bench) -> Result<(), Failure> {
     let opened = open(args.backend.into()).map_err(RestoreError::from)?;
-    let (mut report, done) = match &opened.engine {
-        Engine::Cpu(_) if args.backend == args::Backend::Auto => return Err(no_gpu(&opened.reason)),
-        Engine::Cpu(cpu) => run(cpu, args),
-        Engine::Cuda(gpu) => run(gpu, args),
+    let (mut report, done) = match &opened.backend {
+        AnyBackend::Cpu(_) if args.backend == args::Backend::Auto => return Err(no_gpu(&opened.reason)),
+        AnyBackend::Cpu(cpu) => run(cpu, args),
+        AnyBackend::Cuda(gpu) => run(gpu, args),
     };
     report.backend_reason = opened.reason;
     // What was measured before something failed was measured well.

@@ -86,9 +86,9 @@ impl Rig for Cuda {
     const GRAPHS: bool = true;
 
     fn machine(&self) -> Machine {
-        let (major, minor) = self.driver();
+        let (major, minor) = self.cuda_version();
         Machine {
-            device: self.device().to_owned(),
+            device: self.device_name().to_owned(),
             driver: Some(format!("CUDA {major}.{minor}")),
             workers: self.multiprocessors(),
         }

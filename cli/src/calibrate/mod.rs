@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pagelift::backends::{Cuda, Engine, Opened, Pace};
+use pagelift::backends::{AnyBackend, Cuda, Opened, Pace};
 use pagelift::geometry::Memory;
 use serde::Serialize;
 
@@ -70,15 +70,15 @@ pub fn command(args: &args::Calibrate) -> Result<(), Failure> {
 
 /// Uses what was measured of a GPU before, where a GPU runs the kernels.
 pub fn apply(opened: Opened) -> Opened {
-    let Opened { engine, reason } = opened;
-    match engine {
-        Engine::Cuda(gpu) => match known(&gpu) {
+    let Opened { backend, reason } = opened;
+    match backend {
+        AnyBackend::Cuda(gpu) => match known(&gpu) {
             Some(record) => {
-                Opened { engine: Engine::Cuda(gpu.with_calibration(record.calibration())), reason }
+                Opened { backend: AnyBackend::Cuda(gpu.with_calibration(record.calibration())), reason }
             }
-            None => Opened { engine: Engine::Cuda(gpu), reason },
+            None => Opened { backend: AnyBackend::Cuda(gpu), reason },
         },
-        cpu @ Engine::Cpu(_) => Opened { engine: cpu, reason },
+        cpu @ AnyBackend::Cpu(_) => Opened { backend: cpu, reason },
     }
 }
 

@@ -32,11 +32,11 @@ pub struct Gpu {
 impl Gpu {
     /// As it is now.
     pub fn of(gpu: &Cuda) -> Self {
-        let (major, minor) = gpu.driver();
+        let (major, minor) = gpu.cuda_version();
         Self {
             version: env!("CARGO_PKG_VERSION").into(),
-            kernels: format!("{:#018x}", gpu.kernels()),
-            device: gpu.device().into(),
+            kernels: format!("{:#018x}", gpu.kernel_fingerprint()),
+            device: gpu.device_name().into(),
             uuid: gpu.uuid(),
             link: gpu.link().map(|link| link.to_string()),
             driver: format!("{major}.{minor}"),

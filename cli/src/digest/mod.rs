@@ -9,7 +9,7 @@ mod keys;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagelift::backends::{Backend, Engine};
+use pagelift::backends::{AnyBackend, Backend};
 use pagelift::geometry::Memory;
 use pagelift::id::Ticket;
 use pagelift::launcher::{Launcher, LauncherOptions};
@@ -121,11 +121,11 @@ impl Serialize for Hex {
 /// `pagelift digest`.
 pub fn command(args: &args::Digest) -> Result<(), Failure> {
     let options = Options { mode: args.mode.into(), seed: args.seed, ..Options::default() };
-    let Setup { manifest, engine, backend_reason } = Setup::new(&args.manifest, args.backend)?;
+    let Setup { manifest, backend, backend_reason } = Setup::new(&args.manifest, args.backend)?;
     let progress = Progress::new(args.json);
-    let mut report = match &engine {
-        Engine::Cpu(cpu) => run(&manifest, cpu, options, progress, |_| {}),
-        Engine::Cuda(gpu) => run(&manifest, gpu, options, progress, |_| {}),
+    let mut report = match &backend {
+        AnyBackend::Cpu(cpu) => run(&manifest, cpu, options, progress, |_| {}),
+        AnyBackend::Cuda(gpu) => run(&manifest, gpu, options, progress, |_| {}),
     }?;
     report.backend_reason = backend_reason;
     if args.json { say::json(&report) } else { print(&report) }

@@ -51,7 +51,7 @@ impl Gpu {
         let first = opened + begun.elapsed();
         let (first_launch_seconds, launch) = match launched {
             Ok(TicketState::Done(_)) => {
-                let (seconds, loading) = (first.as_secs_f64(), gpu.loading());
+                let (seconds, loading) = (first.as_secs_f64(), gpu.load_time());
                 let words = format!(
                     "{first:.0?} after the driver was asked for; {opened:.0?} until the kernels were loaded, {loading:.0?} of \
                      it to load them"
@@ -62,14 +62,14 @@ impl Gpu {
             Err(error) => (None, format!("failed: {error}")),
         };
         Self {
-            device: gpu.device().into(),
+            device: gpu.device_name().into(),
             uuid: gpu.uuid(),
             bus: gpu.bus().into(),
             link: gpu.link().map(|link| link.to_string()),
-            numa_node: gpu.node(),
+            numa_node: gpu.numa_node(),
             open_seconds: opened.as_secs_f64(),
-            load_seconds: gpu.loading().as_secs_f64(),
-            load_log: gpu.loading_log().into(),
+            load_seconds: gpu.load_time().as_secs_f64(),
+            load_log: gpu.load_log().into(),
             first_launch_seconds,
             calibrated: calibrate::known(gpu).is_some(),
             words: format!("{gpu:?}"),

@@ -6,7 +6,7 @@ mod nixl;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use pagelift::backends::{Backend as _, Cuda, Engine, open};
+use pagelift::backends::{AnyBackend, Backend as _, Cuda, open};
 use serde::Serialize;
 
 use crate::manifest::Draft;
@@ -71,15 +71,15 @@ pub fn command(args: &args::Doctor) -> Result<(), Failure> {
     let available_memory = setup::available_memory();
     let memory = available_memory
         .map_or_else(|| "the system does not say".into(), |free| say::bytes(free) + " available");
-    let (backend, gpu) = match &opened.engine {
-        Engine::Cuda(gpu) => (gpu.name(), Ok(Gpu::look(gpu, took))),
+    let (backend, gpu) = match &opened.backend {
+        AnyBackend::Cuda(gpu) => (gpu.name(), Ok(Gpu::look(gpu, took))),
         // Nobody has looked for a GPU where the CPU was asked for.
-        Engine::Cpu(cpu) if args.backend == args::Backend::Cpu => {
+        AnyBackend::Cpu(cpu) if args.backend == args::Backend::Cpu => {
             let begun = Instant::now();
             let gpu = Cuda::open(0).map(|gpu| Gpu::look(&gpu, begun.elapsed()));
             (cpu.name(), gpu.map_err(|error| error.to_string()))
         }
-        Engine::Cpu(cpu) => (cpu.name(), Err(opened.reason.clone())),
+        AnyBackend::Cpu(cpu) => (cpu.name(), Err(opened.reason.clone())),
     };
     let finding = |what, found| Finding { what, found };
     let mut findings = vec![

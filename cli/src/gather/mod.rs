@@ -11,7 +11,7 @@ mod rows;
 
 use std::time::Instant;
 
-use pagelift::backends::{Backend, Engine};
+use pagelift::backends::{AnyBackend, Backend};
 use pagelift::plan::{DeviceToDevice, Direction, HostToDevice};
 use serde::Serialize;
 
@@ -81,11 +81,11 @@ pub fn command(args: &args::Gather) -> Result<(), Failure> {
         rows: args.rows,
         seed: args.seed,
     };
-    let Setup { manifest, engine, backend_reason } = Setup::new(&args.manifest, args.backend)?;
+    let Setup { manifest, backend, backend_reason } = Setup::new(&args.manifest, args.backend)?;
     let progress = Progress::new(args.json);
-    let mut report = match &engine {
-        Engine::Cpu(cpu) => run(&manifest, cpu, options, progress),
-        Engine::Cuda(gpu) => run(&manifest, gpu, options, progress),
+    let mut report = match &backend {
+        AnyBackend::Cpu(cpu) => run(&manifest, cpu, options, progress),
+        AnyBackend::Cuda(gpu) => run(&manifest, gpu, options, progress),
     }?;
     report.backend_reason = backend_reason;
     if args.json { say::json(&report) } else { print(&report) }

@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use pagelift::backends::{Backend, Engine as Opened};
+use pagelift::backends::{AnyBackend, Backend};
 use pagelift::import::Policy;
 use pagelift_transport::consumer::{Consumer, ConsumerOptions};
 use pagelift_transport::control::{Link, Secret, connect};
@@ -54,8 +54,8 @@ fn run(args: &args::Decode) -> Result<DecodeReport, HandoffError> {
     let (engine, reason) = opened(args.hand.backend, args.hand.gpu_of(rank.rank))?;
     let job = Job { args, rank, policy, manifest: &manifest, exchanged: &exchanged };
     let mut report = match engine {
-        Opened::Cpu(cpu) => job.run(&cpu),
-        Opened::Cuda(gpu) => job.run(&gpu),
+        AnyBackend::Cpu(cpu) => job.run(&cpu),
+        AnyBackend::Cuda(gpu) => job.run(&gpu),
     }?;
     report.restored.backend_reason = reason;
     Ok(report)

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pagelift::backends::{Backend, Engine as Opened};
+use pagelift::backends::{AnyBackend, Backend};
 use pagelift::geometry::Memory;
 use pagelift::quantity::Tokens;
 use pagelift_transport::control::{Listen, Listener, nonce};
@@ -70,8 +70,8 @@ fn run(args: &args::Prefill) -> Result<PrefillReport, HandoffError> {
     let (engine, reason) = opened(args.hand.backend, args.hand.gpu_of(rank.rank))?;
     let job = Job { args, rank, manifest: &manifest, exchanged: &exchanged, block_tokens: blocks };
     let mut report = match engine {
-        Opened::Cpu(cpu) => job.run(&cpu),
-        Opened::Cuda(gpu) => job.run(&gpu),
+        AnyBackend::Cpu(cpu) => job.run(&cpu),
+        AnyBackend::Cuda(gpu) => job.run(&gpu),
     }?;
     report.backend_reason = reason;
     Ok(report)

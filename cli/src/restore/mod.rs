@@ -45,7 +45,7 @@ mod tests;
 use std::path::Path;
 use std::time::Instant;
 
-use pagelift::backends::{Backend, Engine as Opened};
+use pagelift::backends::{AnyBackend, Backend};
 use pagelift::import::Policy;
 use pagelift::launcher::TicketState;
 use pagelift::lifecycle::Stage;
@@ -97,11 +97,11 @@ pub fn command(args: &args::Restore) -> Result<(), Failure> {
         log: args.log.as_deref(),
         ..Options::default()
     };
-    let Setup { manifest, engine, backend_reason } = Setup::new(&args.manifest, args.backend)?;
+    let Setup { manifest, backend, backend_reason } = Setup::new(&args.manifest, args.backend)?;
     let progress = Progress::new(args.json);
-    let mut report = match engine {
-        Opened::Cpu(cpu) => run(&manifest, cpu, options, progress),
-        Opened::Cuda(gpu) => run(&manifest, gpu, options, progress),
+    let mut report = match backend {
+        AnyBackend::Cpu(cpu) => run(&manifest, cpu, options, progress),
+        AnyBackend::Cuda(gpu) => run(&manifest, gpu, options, progress),
     }?;
     report.backend_reason = backend_reason;
     if args.json { say::json(&report) } else { report.print() }

@@ -20,12 +20,12 @@ use crate::plan::{CopyRun, Direction, PagePlan, Plan};
 
 /// What carries out a page plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transfer {
+pub enum CopyMethod {
     /// A kernel, by a [`Launcher`](crate::launcher::Launcher).
     Kernel,
     /// Copy engines, by a [`CopyEngine`].
     Copies(CopyCalls),
-    /// One of them, as [`Transfer::chosen`] says.
+    /// One of them, as [`CopyMethod::resolve`] says.
     #[default]
     Auto,
 }
@@ -50,7 +50,7 @@ impl CopyCalls {
     }
 }
 
-impl Transfer {
+impl CopyMethod {
     /// What carries out this plan on this stream: `Auto` becomes the kernel while the stream is being captured, for copies
     /// on the device, and for pieces that are too small on average; else copy engines, by one call where the driver has it.
     /// The others stay what they are.
@@ -60,7 +60,7 @@ impl Transfer {
     ///
     /// # Errors
     /// Those of the driver.
-    pub fn chosen<D: Direction>(
+    pub fn resolve<D: Direction>(
         self,
         gpu: &Cuda,
         stream: &CudaStream,
@@ -230,7 +230,7 @@ impl CopyEngine<'_> {
             return Err(BackendError::NotCapturing.into());
         }
         if calls == CopyCalls::Batch {
-            return Err(BackendError::Capturing { what: "a batch of copies" }.into());
+            return Err(BackendError::BatchInCapture.into());
         }
         self.enqueue(memory, plan, calls)?;
         Ok(())

@@ -28,13 +28,13 @@ use pagelift_planner::geometry::Memory;
 
 use super::buffer::{Buffer, Finish, Reach};
 use super::pool::Registrar;
-use super::{Backend, Calibration, Kernel, Work, refuse_capture};
+use super::{Backend, Calibration, Kernel, LaunchWork, refuse_capture};
 use crate::error::{BackendError, Error, MemoryError};
 use calls::Handle;
 use context::Context;
 use module::Module;
 
-pub use copies::{CopyCalls, CopyEngine, CopyGraph, Transfer};
+pub use copies::{CopyCalls, CopyEngine, CopyGraph, CopyMethod};
 pub use driver::CudaDriver;
 pub use event::CudaEvent;
 pub use graph::{CaptureMode, CudaGraph};
@@ -124,9 +124,15 @@ impl Cuda {
         self.calibration
     }
 
+    /// Its number, in the driver's order: the one that errors name.
+    #[must_use]
+    pub fn ordinal(&self) -> u32 {
+        self.context.facts().ordinal
+    }
+
     /// The GPU's name.
     #[must_use]
-    pub fn device(&self) -> &str {
+    pub fn device_name(&self) -> &str {
         &self.context.facts().name
     }
 
@@ -153,7 +159,7 @@ impl Cuda {
     /// The NUMA node that the GPU is at, where there are several and the system tells. Memory of a
     /// [`HostPool`](super::HostPool) comes to lie there.
     #[must_use]
-    pub fn node(&self) -> Option<u32> {
+    pub fn numa_node(&self) -> Option<u32> {
         self.registrar().node()
     }
 
@@ -171,14 +177,14 @@ impl Cuda {
 
     /// The driver's version of CUDA, major and minor.
     #[must_use]
-    pub fn driver(&self) -> (u32, u32) {
+    pub fn cuda_version(&self) -> (u32, u32) {
         let driver = self.context.facts().driver;
         (driver / 1000, driver % 1000 / 10)
     }
 
     /// How long the driver took to compile and load the kernels.
     #[must_use]
-    pub fn loading(&self) -> Duration {
+    pub fn load_time(&self) -> Duration {
         self.module.loading.time
     }
 
@@ -186,17 +192,17 @@ impl Cuda {
     /// nothing, as when it had compiled them before and kept the result.
     ///
     /// ```no_run
-    /// println!("{}", pagelift::backends::Cuda::open(0)?.loading_log());
+    /// println!("{}", pagelift::backends::Cuda::open(0)?.load_log());
     /// # Ok::<(), pagelift::Error>(())
     /// ```
     #[must_use]
-    pub fn loading_log(&self) -> &str {
+    pub fn load_log(&self) -> &str {
         &self.module.loading.log
     }
 
     /// Tells its kernels from those of another build: what was measured with others may not hold.
     #[must_use]
-    pub fn kernels(&self) -> u64 {
+    pub fn kernel_fingerprint(&self) -> u64 {
         self.module.fingerprint()
     }
 
@@ -315,7 +321,7 @@ unsafe impl Backend for Cuda {
         Reach::Gpu(self.context.facts().ordinal)
     }
 
-    fn suited(&self, work: Work) -> Option<NonZeroU32> {
+    fn suited(&self, work: LaunchWork) -> Option<NonZeroU32> {
         Some(self.calibration?.pace(work.way?, work.pieces)?.workers)
     }
 

@@ -4,7 +4,7 @@ use super::{CaptureMode, Cuda, CudaGraph};
 use crate::backends::{Launchable, refuse_capture};
 use crate::error::Error;
 use crate::id::Ticket;
-use crate::launcher::{Launcher, TicketState};
+use crate::launcher::Launcher;
 use crate::memory::Registry;
 
 /// A launcher that was recorded into a graph of its own, and nothing else with it.
@@ -24,6 +24,8 @@ use crate::memory::Registry;
 /// // For each step: fill the plan, and then
 /// let ticket = replay.stage(&memory, &mut plan)?;
 /// replay.replay(&mut memory)?;
+/// replay.launcher().wait()?;
+/// println!("{:?}", replay.launcher().state(ticket));
 /// # Ok(())
 /// # }
 /// ```
@@ -54,7 +56,7 @@ impl Cuda {
     }
 }
 
-impl<P: Launchable> CudaReplay<'_, P> {
+impl<'g, P: Launchable> CudaReplay<'g, P> {
     /// Stages a plan for the next replay, as [`Launcher::stage`].
     ///
     /// # Errors
@@ -73,17 +75,9 @@ impl<P: Launchable> CudaReplay<'_, P> {
         Ok(self.graph.replay(self.launcher.stream())?)
     }
 
-    /// What became of a ticket.
+    /// The launcher: what became of its tickets, what its launches have found, and its stream.
     #[must_use]
-    pub fn state(&self, ticket: Ticket) -> TicketState {
-        self.launcher.state(ticket)
-    }
-
-    /// Waits until everything on its stream has finished.
-    ///
-    /// # Errors
-    /// Those of [`Launcher::wait`].
-    pub fn wait(&self) -> Result<(), Error> {
-        self.launcher.wait()
+    pub const fn launcher(&self) -> &Launcher<&'g Cuda, P> {
+        &self.launcher
     }
 }

@@ -84,7 +84,7 @@ fn calls_that_a_driver_lacks_are_named() {
 fn what_the_drivers_compiler_says_is_kept() {
     let (machine, _engine) = machine();
     let gpu = open(&machine).unwrap();
-    assert_eq!(gpu.loading_log(), "ptxas info    : run by an emulation, in no registers");
+    assert_eq!(gpu.load_log(), "ptxas info    : run by an emulation, in no registers");
 }
 
 #[test]
