@@ -148,6 +148,13 @@ impl Registry {
         self.entry(id).map(|entry| entry.buffer.region())
     }
 
+    /// Where this process reaches a region of the host's memory: kernels of a GPU may see that at another address. `None` where
+    /// the region is gone, or in memory of a GPU.
+    #[must_use]
+    pub fn host_region(&self, id: RegionId) -> Option<Region> {
+        self.entry(id)?.buffer.host_region()
+    }
+
     /// The bytes of a region, once no launch touches it any more: this waits. `None` where the region is gone, the host
     /// does not reach it, its GPU has failed, or a stream with launches is being captured; [`Registry::read`] says which, and
     /// reads any region.
@@ -166,7 +173,8 @@ impl Registry {
         self.entries.get_mut(&id.number).filter(|_| own)?.buffer.bytes_mut()
     }
 
-    /// Copies bytes from offset `at` of a region on, in whatever memory, once no launch touches it any more.
+    /// Copies bytes from offset `at` of a region on, in whatever memory, once no launch touches it any more. Of adopted memory only
+    /// these bytes are looked at: its owner may write others meanwhile.
     ///
     /// # Errors
     /// [`MemoryError::Released`] where it is not here, [`MemoryError::Outside`], and what a GPU says.
@@ -176,7 +184,8 @@ impl Registry {
         entry.buffer.read(at, into)
     }
 
-    /// Copies bytes to offset `at` of a region on, in whatever memory, once no launch touches it any more.
+    /// Copies bytes to offset `at` of a region on, in whatever memory, once no launch touches it any more; as [`Registry::read`]
+    /// it touches no others.
     ///
     /// # Errors
     /// As [`Registry::read`].

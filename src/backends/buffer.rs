@@ -214,6 +214,11 @@ impl Buffer {
         self.bytes
     }
 
+    /// Where the host reaches it.
+    pub(crate) fn host_region(&self) -> Option<Region> {
+        self.start.map(|start| Region::new(start.as_ptr().expose_provenance() as u64, self.bytes as u64))
+    }
+
     /// Its bytes, where the host reaches them.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         // SAFETY: by the invariant they are valid and initialised, and nobody writes them while `self` is borrowed.
@@ -256,9 +261,14 @@ impl Buffer {
     /// Reads bytes from offset `at` on, wherever they lie.
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<(), Error> {
         let range = self.range(at, into.len())?;
-        match (&self.keep, self.bytes()) {
+        match (&self.keep, self.start) {
             (Keep::Device(owner), _) => owner.read(at, into)?,
-            (_, bytes) => into.copy_from_slice(bytes.and_then(|bytes| bytes.get(range)).unwrap_or_default()),
+            (_, None) => {}
+            // SAFETY: the range is inside, and by the invariant its bytes are valid and initialised. No reference is made of them,
+            // for the owner of adopted memory may be writing others of the region; nobody writes these.
+            (_, Some(start)) => unsafe {
+                std::ptr::copy_nonoverlapping(start.as_ptr().add(range.start), into.as_mut_ptr(), into.len());
+            },
         }
         Ok(())
     }
@@ -266,13 +276,13 @@ impl Buffer {
     /// Writes bytes from offset `at` on, wherever they lie.
     pub(crate) fn write(&mut self, at: u64, from: &[u8]) -> Result<(), Error> {
         let range = self.range(at, from.len())?;
-        match &self.keep {
-            Keep::Device(owner) => owner.write(at, from)?,
-            Keep::Heap(..) | Keep::Adopted | Keep::Mapped { .. } | Keep::Pinned(_) => {
-                if let Some(to) = self.bytes_mut().and_then(|bytes| bytes.get_mut(range)) {
-                    to.copy_from_slice(from);
-                }
-            }
+        match (&self.keep, self.start) {
+            (Keep::Device(owner), _) => owner.write(at, from)?,
+            (_, None) => {}
+            // SAFETY: as in `read`; nobody touches the bytes of this range, for `self` is borrowed exclusively.
+            (_, Some(start)) => unsafe {
+                std::ptr::copy_nonoverlapping(from.as_ptr(), start.as_ptr().add(range.start), from.len());
+            },
         }
         Ok(())
     }

@@ -31,8 +31,8 @@ impl Mapped {
         for (pool, id) in world.extents() {
             let Some(region) = world.memory.region(id) else { continue };
             // The address by which kernels reach memory of the host need not be this process's.
-            let (memory, address) = match world.memory.bytes(id) {
-                Some(bytes) => (Memory::Host, bytes.as_ptr().expose_provenance() as u64),
+            let (memory, address) = match world.memory.host_region(id) {
+                Some(own) => (Memory::Host, own.address()),
                 None => (Memory::Device, region.address()),
             };
             extents.push(Extent { pool, id, region, memory, address });

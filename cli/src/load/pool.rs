@@ -56,10 +56,7 @@ impl Pool {
             let id = registry.allocate(backend, memory, bytes)?;
             let Some(region) = registry.region(id) else { continue };
             // The address by which kernels reach memory of the host need not be this process's.
-            let address = match registry.bytes(id) {
-                Some(bytes) => bytes.as_ptr().expose_provenance() as u64,
-                None => region.address(),
-            };
+            let address = registry.host_region(id).unwrap_or(region).address();
             own.extents.push(Extent { id, region, address });
         }
         Ok(own)

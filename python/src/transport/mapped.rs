@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, PoisonError};
 
-use pagelift::error::MemoryError;
 use pagelift::geometry::{Geometry, Memory, Region};
 use pagelift::id::GroupId;
 use pagelift::memory::RegionId;
@@ -12,7 +11,6 @@ use pagelift_transport::transfer::Destination;
 use pyo3::prelude::*;
 
 use super::facts::GroupFacts;
-use crate::error::OrRaise as _;
 use crate::locks::read;
 use crate::memory::Shared;
 
@@ -33,28 +31,24 @@ struct Extent {
 }
 
 impl Mapped {
-    /// A registry's regions as they are now, once no launch touches them.
+    /// A registry's regions as they are now.
     ///
     /// # Errors
-    /// What a GPU says, where it has failed or a stream with launches is being captured.
+    /// Inside of a call that has the registry.
     pub fn of(py: Python<'_>, memory: &Arc<Shared>) -> PyResult<Self> {
         let registry = read(py, &memory.memory)?;
         let (ids, registry) = (memory.ids(py), &*registry);
         let extent = |id| {
-            let region = registry.region(id).ok_or(MemoryError::Released)?;
+            let region = registry.region(id)?;
             // The address by which kernels reach memory of the host need not be this process's.
-            let (memory, address) = match registry.bytes(id) {
-                Some(bytes) => (Memory::Host, bytes.as_ptr().expose_provenance() as u64),
-                None => {
-                    // The host does not reach it, or cannot be told now.
-                    registry.read(id, 0, &mut [0])?;
-                    (Memory::Device, region.address())
-                }
+            let (memory, address) = match registry.host_region(id) {
+                Some(own) => (Memory::Host, own.address()),
+                None => (Memory::Device, region.address()),
             };
-            Ok(Extent { id, region, memory, address })
+            Some(Extent { id, region, memory, address })
         };
-        let extents = py.detach(|| ids.into_iter().map(extent).collect::<Result<_, pagelift::Error>>());
-        Ok(Self { memory: Arc::clone(memory), extents: extents.or_raise()? })
+        let extents = ids.into_iter().filter_map(extent).collect();
+        Ok(Self { memory: Arc::clone(memory), extents })
     }
 
     /// The address by which a transport reaches a region of a pool.
