@@ -212,7 +212,7 @@
 //! A whole engine loop in small is `examples/rust_engine.rs`; one that goes through a lifecycle is in [`runner`].
 #![deny(unsafe_code)]
 
-#[allow(unsafe_code, reason = "what runs kernels touches raw memory; everything above it is checked")]
+#[allow(unsafe_code, reason = "what runs kernels touches raw memory")]
 pub mod backends;
 pub mod error;
 pub mod launcher;

@@ -44,6 +44,7 @@ use crate::error::{BackendError, Error};
 
 /// Runs the kernels of pagelift, in the order of a stream.
 ///
+/// One of somebody else's wraps one of these, and has its methods called beside its own: only they make memory that kernels reach.
 /// The methods with a body are those of a backend that has run a launch when the call returns, in memory that the host
 /// reaches.
 ///

@@ -80,6 +80,58 @@ fn every_dependency_has_its_reason_in_the_design() {
     assert!(found > 30, "only {found} dependencies");
 }
 
+/// Files with unsafe code.
+fn unsafe_files(root: &Path) -> BTreeSet<String> {
+    let crates = [
+        "src",
+        "planner/src",
+        "transport/src",
+        "cli/src",
+        "python/src",
+        "c/src",
+        "bindings/src",
+        "simulation/src",
+    ];
+    let files = crates.into_iter().flat_map(|folder| WalkDir::new(root.join(folder)));
+    let mut found = BTreeSet::new();
+    for file in files.map(|entry| entry.unwrap().into_path()) {
+        if file.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&file).unwrap();
+        let code: String = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        if ["{", "fn", "impl", "trait", "extern"]
+            .iter()
+            .any(|next| code.contains(&["unsafe", next].join(" ")))
+        {
+            found.insert(file.strip_prefix(root).unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn unsafe_code_is_where_the_rules_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let text = fs::read_to_string(root.join("CONTRIBUTING.md")).unwrap();
+    let (_, rule) = text.split_once("**Unsafe code**").unwrap();
+    let (rule, _) = rule.split_once("\n\n").unwrap();
+    let named: Vec<&str> = rule.split('`').skip(1).step_by(2).filter(|word| word.contains('/')).collect();
+    let found = unsafe_files(&root);
+    for file in &found {
+        let there = named.iter().any(|name| file == name || name.ends_with('/') && file.starts_with(name));
+        assert!(there, "{file} has unsafe code, and CONTRIBUTING.md does not say so");
+    }
+    for name in named.iter().filter(|name| !name.starts_with("gpu-kernels/")) {
+        let there = found.iter().any(|file| file == name || name.ends_with('/') && file.starts_with(name));
+        assert!(there, "CONTRIBUTING.md names `{name}`, which has no unsafe code");
+    }
+}
+
 /// What the types of a language have, by their names; what belongs to none is under the empty one.
 type Members = BTreeMap<String, BTreeSet<String>>;
 
