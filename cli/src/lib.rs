@@ -67,6 +67,8 @@ pub fn main() -> ExitCode {
         Command::Calibrate(command) => calibrate::command(command),
         #[cfg(feature = "nixl")]
         Command::Load(command) => load::command(command),
+        #[cfg(not(feature = "nixl"))]
+        Command::Load(_) => Err(handoff::not_built()),
         Command::Layouts(command) => layouts::command(command),
         Command::Plan(command) => plan::command(command),
         Command::Doctor(command) => doctor::command(command),

@@ -47,13 +47,14 @@ fn an_error_that_nobody_hears_has_its_code_all_the_same() {
     assert_eq!(status.code(), Some(2));
 }
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 14] = [
     "restore",
     "prefill",
     "decode",
     "plan",
     "digest",
     "gather",
+    "load",
     "bench",
     "calibrate",
     "layouts",
@@ -153,4 +154,18 @@ fn the_doctor_refuses_what_is_no_manifest() {
     let output = pagelift(&["doctor", "nowhere.json"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("nowhere.json"));
+}
+
+#[cfg(not(feature = "nixl"))]
+#[test]
+fn a_build_without_nixl_says_how_to_have_it() {
+    let path = small("aligned.json");
+    for arguments in
+        [&["load", "--only", "mla-128"][..], &["prefill", &path], &["decode", &path, "--from", "127.0.0.1:1"]]
+    {
+        let output = pagelift(arguments);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{message}");
+        assert!(message.contains("cargo xtask nixl"), "{message}");
+    }
 }

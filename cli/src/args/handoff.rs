@@ -40,7 +40,7 @@ pub struct Hand {
     /// The process that has started this rank, and with which it ends; the program says so to itself.
     #[arg(long, hide = true)]
     pub parent: Option<i32>,
-    /// What becomes of the partly filled last block: the same on both sides, for it decides which blocks their lists name.
+    /// What becomes of the partly filled last block. D's decides what is read; P arranges its pools as D's are with that policy.
     #[arg(long, value_enum, default_value_t = Policy::Lift)]
     pub policy: Policy,
     /// NIXL's plugin that carries bytes.

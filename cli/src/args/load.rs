@@ -25,7 +25,7 @@ pub struct Load {
     /// what is set for imports.
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     pub parameters: Vec<Parameter>,
-    /// Caches to hand over, by their names, separated by commas; without it, all of them.
+    /// Caches to hand over, by their names, separated by commas (a wrong one lists them); without it, all of them.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Pairs of processes, one after the other, that each median is of: what memory a process is given makes a difference.

@@ -35,6 +35,15 @@ pub struct Args {
     pub command: Command,
 }
 
+/// Arguments of a command that this build has not.
+#[cfg(not(feature = "nixl"))]
+#[derive(Debug, clap::Args)]
+pub struct Anything {
+    /// Whatever it is.
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub words: Vec<std::ffi::OsString>,
+}
+
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -61,6 +70,9 @@ pub enum Command {
     /// cost, and whether many at a time last.
     #[cfg(feature = "nixl")]
     Load(Load),
+    /// Hand caches from a process to another over NIXL and measure it, where that is built in.
+    #[cfg(not(feature = "nixl"))]
+    Load(Anything),
     /// List the layouts that a manifest may name, or describe one.
     Layouts(Layouts),
     /// Say what this build and this machine can do, and what to do next.

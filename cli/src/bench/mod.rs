@@ -116,7 +116,7 @@ pub fn command(args: &args::Bench) -> Result<(), Failure> {
 /// There is nothing that bars are for.
 fn no_gpu(reason: &str) -> Failure {
     let message = format!(
-        "there is no GPU to measure ({reason}); `--backend cpu` measures the CPU, and `--small` tries the command out"
+        "there is no GPU to measure ({reason}); `--backend cpu` measures the CPU, and `--backend cpu --small` tries the command out"
     );
     Failure { message, code: exit::UNABLE }
 }

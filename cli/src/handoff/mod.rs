@@ -64,8 +64,9 @@ pub fn decode(_: &crate::args::Decode) -> Result<(), crate::Failure> {
     Err(not_built())
 }
 
+/// Why there is nothing of it.
 #[cfg(not(feature = "nixl"))]
-fn not_built() -> crate::Failure {
+pub fn not_built() -> crate::Failure {
     crate::Failure {
         message: "this program was built without NIXL. In a checkout, run `cargo xtask nixl`, set what it prints, and build \
                   with `--features nixl`"

@@ -7,6 +7,7 @@ use pagelift_transport::error::{
 use pagelift_transport::nixl::NixlError;
 use thiserror::Error;
 
+use super::family;
 use crate::restore::RestoreError;
 use crate::{Failure, exit};
 
@@ -34,8 +35,8 @@ pub enum LoadError {
     /// What the system says.
     #[error("{what}: {error}")]
     System { what: &'static str, error: std::io::Error },
-    /// No family has this name.
-    #[error("there is no family `{0}`")]
+    /// No caches have this name.
+    #[error("there are no caches `{0}`; expected {known}", known = family::names())]
     Family(String),
     /// The other process, with the code that it has ended with, if it has.
     #[error("the producer {why}")]

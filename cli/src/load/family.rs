@@ -101,6 +101,11 @@ impl Family {
     }
 }
 
+/// All names, as `--only` takes them.
+pub fn names() -> String {
+    FAMILIES.map(|family| format!("`{}`", family.name)).join(", ")
+}
+
 impl Layout {
     /// So many bytes that are one piece: what an import is compared with.
     pub fn whole(bytes: u32) -> Result<Self, LayoutError> {

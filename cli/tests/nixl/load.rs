@@ -46,7 +46,7 @@ fn what_is_loaded_lands_or_is_given_up_and_nothing_stays_held() {
 fn a_cache_that_nobody_knows_is_refused_by_name() {
     let output = command(&["load", "--only", "mla-127"]).output().unwrap();
     let words = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && words.contains("mla-127"), "{words}");
+    assert!(!output.status.success() && words.contains("`mla-127`; expected `mla-128`, "), "{words}");
 }
 
 #[test]

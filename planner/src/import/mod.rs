@@ -30,6 +30,9 @@ pub struct Import<'a> {
 /// | lifts nothing, or [landed](ImportGroup::landed) | any | any |
 ///
 /// Where host blocks are larger than pages, a tail is the last block's: its pages up to the writable one.
+///
+/// A page is named once, for it is written. A host block may be named at several positions, also of one import: it is only
+/// read, and engines name their null block wherever a window has passed.
 #[derive(Clone, Copy, Debug)]
 pub struct ImportGroup<'a> {
     pub(crate) group: GroupId,
