@@ -14,7 +14,7 @@ use pagelift_planner::plan::{DigestPlan, Direction, PagePlan, Plan, RowPlan, Sta
 use pagelift_planner::quantity::Bytes;
 use zerocopy::{Immutable, IntoBytes};
 
-use super::pools::Pools;
+use super::bound_pools::Pools;
 use super::{Backend, Buffer, Kernel, LaunchWork, Pieces, Reach};
 use crate::error::{BackendError, Error, LaunchError, MemoryError};
 use crate::memory::Registry;

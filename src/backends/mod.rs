@@ -10,6 +10,7 @@
 //! [`crate::launcher::Launcher`].
 
 mod bound;
+mod bound_pools;
 mod buffer;
 mod calibration;
 mod cpu;
@@ -17,7 +18,6 @@ mod cuda;
 mod emulated;
 mod nvtx;
 mod pool;
-mod pools;
 
 use std::fmt;
 use std::num::NonZeroU32;

@@ -64,6 +64,7 @@ impl DigestNumber {
     }
 
     /// The digest, out of those of all jobs of the plan; `None` where those are fewer.
+    #[doc(hidden)]
     #[must_use]
     pub fn of(self, jobs: &[u64]) -> Option<u64> {
         let first = usize::try_from(self.first).ok()?;

@@ -1,4 +1,4 @@
-//! Kernels that stand in for an engine's: what a launch costs at least, and what it is like beside a forward.
+//! Kernels that stand in for an engine's, for benches: what a launch costs at least, and what it is like beside a forward.
 
 use std::ffi::c_void;
 use std::fmt::Write;
@@ -23,6 +23,7 @@ const SUMS: usize = 112;
 /// # Ok(())
 /// # }
 /// ```
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct StandIn {
     /// It has the function's module, and would take it along.
@@ -35,6 +36,7 @@ impl Cuda {
     ///
     /// # Errors
     /// Those of the driver.
+    #[doc(hidden)]
     pub fn stand_in(&self) -> Result<StandIn, Error> {
         let context = Arc::clone(self.context());
         Ok(StandIn { function: load(&context, &busy(), "pagelift_busy")?, context })
@@ -45,6 +47,7 @@ impl Cuda {
     ///
     /// # Errors
     /// Those of the driver.
+    #[doc(hidden)]
     pub fn empty_graph(&self, stream: &CudaStream) -> Result<CudaGraph, Error> {
         let function = load(self.context(), EMPTY, "pagelift_empty")?;
         let launch = || {
