@@ -1130,7 +1130,9 @@ class Launcher:
         comes after all that is on the one before; where both are the same stream nothing is done, so that an engine may say its stream
         in every step.
 
-        Do not begin a capture of it in one thread while another one stages or launches on it.
+        The stream lives as long as launchers and the registry use it: the registry waits for it before memory goes. An object is kept
+        with the registry, the last one of each type for a stream; what a number stands for, or an object that does not own its stream,
+        is kept by the caller. Do not begin a capture of it in one thread while another one stages or launches on it.
 
         Raises `TypeError` for anything else, `CaptureError` while one of the two is being captured, `LaunchError` for a stream of the
         CPU backend, which has none. The launcher stays on its stream then.

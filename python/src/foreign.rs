@@ -95,7 +95,7 @@ impl Boundary for Interpreter {
     fn stream(gpu: &Arc<Cuda>, handle: u64) -> Result<CudaStream, BackendError> {
         // SAFETY: (1) the package asks for a handle of this GPU's primary context, such as
         // `torch.cuda.current_stream().cuda_stream`, whose stream outlives the launchers and registries that use it; an object
-        // that stands for one is kept, and PyTorch destroys none of its own. (2) The package asks for that too.
+        // that owns one is kept, and PyTorch destroys none of its own. (2) The package asks for that too.
         unsafe { gpu.adopt_stream(handle) }
     }
 

@@ -58,16 +58,16 @@ impl Launcher {
     ) -> PyResult<Self> {
         let handle = stream.map(handle_of).transpose()?;
         let options = LauncherOptions { slots, workers, repeat };
-        let mut own = turn(py, &plan.0)?;
-        let registry = read(py, &memory.0.memory)?;
-        let (plan, registry, engine) = (&mut *own, &*registry, &backend.0);
-        // It copies tables to a GPU, and waits for that.
-        let bound = py.detach(|| bind(engine, registry, plan, options, handle));
+        let bound = {
+            let mut own = turn(py, &plan.0)?;
+            let registry = read(py, &memory.0.memory)?;
+            let (plan, registry, engine) = (&mut *own, &*registry, &backend.0);
+            // It copies tables to a GPU, and waits for that.
+            py.detach(|| bind(engine, registry, plan, options, handle))
+        };
         let open = Open { launcher: bound.or_raise()?, stream: handle };
         let id = open.launcher.id();
-        if let Some((handle, stream)) = handle.zip(stream) {
-            memory.0.keep_stream(handle, stream);
-        }
+        memory.0.keep_stream(handle, stream);
         Ok(Self { held: Held::new(open, &memory.0), id, backend: backend.0.name() })
     }
 
@@ -112,7 +112,9 @@ impl Launcher {
     /// comes after all that is on the one before; where both are the same stream nothing is done, so that an engine may say its stream
     /// in every step.
     ///
-    /// Do not begin a capture of it in one thread while another one stages or launches on it.
+    /// The stream lives as long as launchers and the registry use it: the registry waits for it before memory goes. An object is kept
+    /// with the registry, the last one of each type for a stream; what a number stands for, or an object that does not own its stream,
+    /// is kept by the caller. Do not begin a capture of it in one thread while another one stages or launches on it.
     ///
     /// Raises `TypeError` for anything else, `CaptureError` while one of the two is being captured, `LaunchError` for a stream of the
     /// CPU backend, which has none. The launcher stays on its stream then.
@@ -120,9 +122,7 @@ impl Launcher {
     fn set_stream(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let handle = stream.map(handle_of).transpose()?;
         self.held.change(py, |open| open.switch(handle))?;
-        if let Some((handle, stream)) = handle.zip(stream) {
-            self.held.memory().keep_stream(handle, stream);
-        }
+        self.held.memory().keep_stream(handle, stream);
         Ok(())
     }
 

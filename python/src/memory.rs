@@ -27,8 +27,8 @@ pub struct Shared {
     pub memory: RwLock<memory::Registry>,
     /// The registered regions, each with the tensor that keeps its memory where it is.
     owners: Mutex<HashMap<RegionId, Option<Py<PyAny>>>>,
-    /// Streams of Python's that launches are on: a registry waits for them before it lets memory go.
-    streams: Mutex<HashMap<u64, Py<PyAny>>>,
+    /// Streams of Python's that launches are on, by handle and type: a registry waits for them before it lets memory go.
+    streams: Mutex<HashMap<(u64, usize), Py<PyAny>>>,
     /// Regions that transports have, once for each. Added to with the registry locked.
     pub lent: Mutex<Vec<RegionId>>,
     /// Launchers that were recorded into graphs and not closed.
@@ -41,9 +41,15 @@ impl Shared {
         lock(py, &self.owners).keys().copied().collect()
     }
 
-    /// Keeps a stream, where an object stands for it.
-    pub fn keep_stream(&self, handle: u64, stream: &Bound<'_, PyAny>) {
-        let before = lock(stream.py(), &self.streams).insert(handle, stream.clone().unbind());
+    /// Keeps the object that stands for a stream. Its caller has no locks: what it replaces may run code of Python's.
+    ///
+    /// An engine that says its stream in every step may make an object each time: the last one is enough. A number, or what only
+    /// names a stream of somebody's, is of another type than what owns it, and takes nobody's place.
+    pub fn keep_stream(&self, handle: Option<u64>, stream: Option<&Bound<'_, PyAny>>) {
+        let Some((handle, stream)) = handle.zip(stream) else { return };
+        // A type lives as long as what is kept of it, so that no other has its address.
+        let of_type = stream.get_type_ptr().addr();
+        let before = lock(stream.py(), &self.streams).insert((handle, of_type), stream.clone().unbind());
         drop(before);
     }
 }

@@ -144,14 +144,15 @@ impl Runner {
         };
         let plans = StepPlans::new(Rank::new(rank), Arc::clone(&geometry.0), frames, step).or_raise()?;
         let options = RunnerOptions { slots, lift_workers, write_back_workers, mirror_workers };
-        let registry = read(py, &memory.0.memory)?;
-        let (registry, engine) = (&*registry, &backend.0);
-        // It copies tables to a GPU, and waits for that.
-        let mut steps = py.detach(|| bind(engine, registry, plans, options)).or_raise()?;
+        let bound = {
+            let registry = read(py, &memory.0.memory)?;
+            let (registry, engine) = (&*registry, &backend.0);
+            // It copies tables to a GPU, and waits for that.
+            py.detach(|| bind(engine, registry, plans, options))
+        };
+        let mut steps = bound.or_raise()?;
         steps.set_stream(handle).or_raise()?;
-        if let Some((handle, stream)) = handle.zip(stream) {
-            memory.0.keep_stream(handle, stream);
-        }
+        memory.0.keep_stream(handle, stream);
         Ok(Self(Held::new(steps, &memory.0)))
     }
 
@@ -258,9 +259,7 @@ impl Runner {
     fn set_stream(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let handle = stream.map(handle_of).transpose()?;
         self.0.change(py, |steps| steps.set_stream(handle).or_raise())?;
-        if let Some((handle, stream)) = handle.zip(stream) {
-            self.0.memory().keep_stream(handle, stream);
-        }
+        self.0.memory().keep_stream(handle, stream);
         Ok(())
     }
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,65 @@ def test_a_launch_runs_on_its_stream(world, stream, driver):
     launcher.wait()
     assert launcher.counters().done == 4
     launcher.close()
+
+
+class Named:
+    """A stream of somebody's, by its handle; `ends` is called when nobody has this any more."""
+
+    def __init__(self, handle, ends=lambda: None):
+        self.handle, self.ends = handle, ends
+
+    def __cuda_stream__(self):
+        return 0, self.handle
+
+    def __del__(self):
+        self.ends()
+
+
+def test_a_stream_is_kept_while_it_is_used(world, driver):
+    """Whatever else names it."""
+    plan, expected = lift_of(world)
+    stream = driver.stream()
+    launcher = pagelift.Launcher.bind(world.backend, world.memory, plan, stream=stream)
+    handle, kept = stream.handle, weakref.ref(stream)
+    del stream
+    for name in (handle, np.uint64(handle), Named(handle)):
+        launcher.set_stream(name)
+        gc.collect()
+        assert kept(), name
+    launcher.stage(plan)
+    launcher.launch()
+    launcher.wait()
+    world.check(expected)
+    launcher.close()
+
+
+def test_what_stood_for_a_stream_ends_outside_of_locks(driver, gpu):
+    engine = Engine(driver, gpu)
+    plan, ended = pagelift.RestorePlan(engine.geometry), []
+
+    def use():
+        assert repr(plan)
+        engine.memory.release(engine.memory.allocate(gpu, "device", 64))
+        ended.append(plan)
+
+    uses, keyword = [use], dict(requests=4, block_tokens=test_lifecycle.BLOCK)
+    binds = [
+        lambda name: pagelift.Launcher.bind(gpu, engine.memory, plan, stream=name),
+        lambda name: pagelift.Runner.bind(gpu, engine.memory, engine.geometry, engine.frames, stream=name, **keyword),
+        lambda name: pagelift.CopyEngine(gpu, engine.memory, stream=name),
+    ]
+
+    def work():
+        for bind in binds * 2:
+            # The one before is known to the registry alone.
+            bound = bind(Named(engine.stream.handle, lambda: [use() for use in uses]))
+            if hasattr(bound, "set_stream"):
+                bound.set_stream(Named(engine.stream.handle, lambda: [use() for use in uses]))
+
+    together(work)
+    assert len(ended) == 4 * len(binds) - 1
+    uses.clear()
 
 
 def test_each_replay_carries_out_what_is_staged(world, stream):
