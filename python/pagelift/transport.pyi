@@ -134,7 +134,10 @@ class Agent:
         `NixlError` where NIXL does not say.
         """
     def close(self) -> None:
-        """Lets it go, with the registration of its memory, once no producer and no consumer has it any more. Later calls are errors."""
+        """Lets it go, with the registration of its memory, once no producer and no consumer has it any more. Later calls are errors.
+
+        Raises `LaunchError` inside of a function that `replay` calls.
+        """
 
 @final
 class Ask:
@@ -221,6 +224,8 @@ class Producer:
     def close(self) -> None:
         """Closes the socket and all connections. Exports are not held any more, though D may be reading them: `stop`, and poll until
         `is_finished`, before this. Later calls are errors.
+
+        Raises `LaunchError` inside of a function that `replay` calls.
         """
 
 @final

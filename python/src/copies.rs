@@ -44,7 +44,7 @@ impl CopyEngine {
     fn new(backend: &Cuda, memory: &Registry, stream: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let handle = stream.map(handle_of).transpose()?;
         let own = on_gpu(&backend.gpu, handle)?;
-        memory.0.keep_stream(handle, stream);
+        memory.0.keep_stream(handle, stream)?;
         let open = Open { gpu: Arc::clone(&backend.gpu), stream: own, handle };
         Ok(Self { held: Held::new(open, &memory.0) })
     }
@@ -102,7 +102,7 @@ impl CopyEngine {
             (open.stream, open.handle) = (own, handle);
             Ok(())
         })?;
-        self.held.memory().keep_stream(handle, stream);
+        self.held.memory().keep_stream(handle, stream)?;
         Ok(())
     }
 

@@ -106,7 +106,7 @@ impl GeometryBuilder {
 
     /// Checks that no two blocks share a byte, and finishes the geometry. The builder is used up, also where that fails.
     fn build(&self, py: Python<'_>) -> PyResult<Geometry> {
-        let builder = lock(py, &self.0).take().ok_or_else(used_up)?;
+        let builder = lock(py, &self.0)?.take().ok_or_else(used_up)?;
         Ok(Geometry(Arc::new(py.detach(|| builder.build()).or_raise()?)))
     }
 }
@@ -117,7 +117,7 @@ impl GeometryBuilder {
         py: Python<'_>,
         call: impl FnOnce(&mut geometry::GeometryBuilder) -> PyResult<T>,
     ) -> PyResult<T> {
-        call(lock(py, &self.0).as_mut().ok_or_else(used_up)?)
+        call(lock(py, &self.0)?.as_mut().ok_or_else(used_up)?)
     }
 }
 

@@ -10,7 +10,7 @@ use pagelift_bindings::{Error, Result};
 use pyo3::prelude::*;
 
 use crate::error::{LaunchError, OrRaise, of_kind};
-use crate::locks::{read, replaying, without_interpreter, write};
+use crate::locks::{closing, read, replaying, without_interpreter, write};
 use crate::memory::Shared;
 
 /// A launcher, or several, with the registry that they were bound to.
@@ -104,12 +104,13 @@ impl<T: Send + Sync> Held<T> {
     /// # Errors
     /// Inside of a replay, and where a capture forbids to wait: it is open still. Whatever else goes wrong, it is closed.
     pub fn close(&self, py: Python<'_>, wait: impl FnOnce(&T) -> Result + Send) -> PyResult<()> {
-        let mut own = write(py, &self.value)?;
+        let mut own = closing(py, &self.value)?;
         let waited = own.as_ref().map_or(Ok(()), |own| py.detach(|| wait(own.value())));
         if waited.as_ref().is_err_and(is_forbidden) {
             return waited.or_raise();
         }
         let value = own.take();
+        self.value.clear_poison();
         drop(own);
         py.detach(|| drop(value));
         Ok(())

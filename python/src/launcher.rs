@@ -67,7 +67,7 @@ impl Launcher {
         };
         let open = Open { launcher: bound.or_raise()?, stream: handle };
         let id = open.launcher.id();
-        memory.0.keep_stream(handle, stream);
+        memory.0.keep_stream(handle, stream)?;
         Ok(Self { held: Held::new(open, &memory.0), id, backend: backend.0.name() })
     }
 
@@ -122,7 +122,7 @@ impl Launcher {
     fn set_stream(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let handle = stream.map(handle_of).transpose()?;
         self.held.change(py, |open| open.switch(handle))?;
-        self.held.memory().keep_stream(handle, stream);
+        self.held.memory().keep_stream(handle, stream)?;
         Ok(())
     }
 

@@ -78,13 +78,13 @@ impl Lifecycle {
     fn apply<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = event.py();
         let event: Event<'static> = parsed("an event", event)?;
-        let effects = lock(py, &self.0).apply(&event).map(<[_]>::to_vec).or_raise()?;
+        let effects = lock(py, &self.0)?.apply(&event).map(<[_]>::to_vec).or_raise()?;
         told(py, &effects)
     }
 
     /// What all ranks are told of the last event, in that order: for `Runner.hear`, there or through a pipe.
     fn orders<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let orders = lock(py, &self.0).orders().collect::<Vec<_>>();
+        let orders = lock(py, &self.0)?.orders().collect::<Vec<_>>();
         told(py, &orders)
     }
 
@@ -93,7 +93,7 @@ impl Lifecycle {
     fn request<'py>(&self, request: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let py = request.py();
         let id: RequestId = parsed("a request", request)?;
-        let looked = lock(py, &self.0).request(id).map(|view| {
+        let looked = lock(py, &self.0)?.request(id).map(|view| {
             let blocks: Vec<u32> = view.blocks().iter().map(|block| block.get()).collect();
             let pages = view.pages().map(|(position, page, state)| (position, page.get(), word(&state)));
             let pages: Vec<_> = pages.collect();
@@ -114,55 +114,55 @@ impl Lifecycle {
     fn find(&self, py: Python<'_>, hash: &str) -> PyResult<Option<u32>> {
         let hash = u128::from_str_radix(hash, 16)
             .map_err(|error| PyValueError::new_err(format!("not a content hash: {error}")))?;
-        Ok(lock(py, &self.0).find(ContentHash::new(hash)).map(HostBlockId::get))
+        Ok(lock(py, &self.0)?.find(ContentHash::new(hash)).map(HostBlockId::get))
     }
 
     /// How many requests use a block.
-    fn users(&self, py: Python<'_>, block: u32) -> u32 {
-        lock(py, &self.0).users(HostBlockId::new(block))
+    fn users(&self, py: Python<'_>, block: u32) -> PyResult<u32> {
+        Ok(lock(py, &self.0)?.users(HostBlockId::new(block)))
     }
 
     /// The request that holds a page, or `None`.
     fn holder<'py>(&self, py: Python<'py>, page: u32) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let holder = lock(py, &self.0).holder(PageId::new(page));
+        let holder = lock(py, &self.0)?.holder(PageId::new(page));
         holder.map(|request| told(py, &request)).transpose()
     }
 
     /// Pages that nobody holds.
     #[getter]
-    fn free_pages(&self, py: Python<'_>) -> usize {
-        lock(py, &self.0).free_pages()
+    fn free_pages(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(lock(py, &self.0)?.free_pages())
     }
 
     /// Blocks that nobody uses and nobody finds.
     #[getter]
-    fn free_blocks(&self, py: Python<'_>) -> usize {
-        lock(py, &self.0).free_blocks()
+    fn free_blocks(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(lock(py, &self.0)?.free_blocks())
     }
 
     /// Blocks that a request could have: free ones, and those that others find and nobody uses.
     #[getter]
-    fn available_blocks(&self, py: Python<'_>) -> usize {
-        lock(py, &self.0).available_blocks()
+    fn available_blocks(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(lock(py, &self.0)?.available_blocks())
     }
 
     /// Sums since it was made, by name.
     fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let counters = lock(py, &self.0).counters();
+        let counters = lock(py, &self.0)?.counters();
         told(py, &counters)
     }
 
-    fn __len__(&self, py: Python<'_>) -> usize {
-        lock(py, &self.0).requests().count()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(lock(py, &self.0)?.requests().count())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        let lifecycle = lock(py, &self.0);
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let lifecycle = lock(py, &self.0)?;
         let (pages, blocks) = (lifecycle.free_pages(), lifecycle.available_blocks());
-        format!(
+        Ok(format!(
             "Lifecycle({} requests, {pages} pages free, {blocks} blocks available)",
             lifecycle.requests().count()
-        )
+        ))
     }
 }
 

@@ -10,11 +10,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 use pyo3::prelude::*;
 use pyo3::sync::{MutexExt, RwLockExt};
 
-use crate::error::{LaunchError, of_kind};
+use crate::error::{LaunchError, PageliftError, of_kind};
 
-/// Locks. What a panic left behind is whole: calls of pagelift that fail change nothing.
-pub fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
-    mutex.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+/// What is said of what a panic has left halfway.
+pub const BROKEN: &str = "a call on it met a mistake of pagelift's before; close it, or let it go";
+
+/// Locks.
+///
+/// # Errors
+/// Where a panic has left it halfway; as all of these.
+pub fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> PyResult<MutexGuard<'a, T>> {
+    mutex.lock_py_attached(py).map_err(|_| broken())
 }
 
 /// Locks what its holder waits for others with: a plan, which is locked until its launcher and registry are free, or a consumer.
@@ -23,7 +29,19 @@ pub fn lock<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
 /// Inside of a replay: whoever has it may be waiting for locks that the replay has.
 pub fn turn<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> PyResult<MutexGuard<'a, T>> {
     refuse_inside_replay()?;
-    Ok(lock(py, mutex))
+    lock(py, mutex)
+}
+
+/// Takes out what is closed, whatever a panic has left of it.
+///
+/// # Errors
+/// Inside of a replay, as [`turn`].
+#[cfg(feature = "nixl")]
+pub fn take<T>(py: Python<'_>, mutex: &Mutex<Option<T>>) -> PyResult<Option<T>> {
+    refuse_inside_replay()?;
+    let taken = mutex.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner).take();
+    mutex.clear_poison();
+    Ok(taken)
 }
 
 /// Locks for reading.
@@ -32,7 +50,7 @@ pub fn turn<'a, T>(py: Python<'_>, mutex: &'a Mutex<T>) -> PyResult<MutexGuard<'
 /// Inside of a replay, which has the lock.
 pub fn read<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockReadGuard<'a, T>> {
     refuse_inside_replay()?;
-    Ok(lock.read_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+    lock.read_py_attached(py).map_err(|_| broken())
 }
 
 /// Locks for writing.
@@ -41,7 +59,23 @@ pub fn read<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockReadGu
 /// As [`read`].
 pub fn write<'a, T>(py: Python<'_>, lock: &'a RwLock<T>) -> PyResult<RwLockWriteGuard<'a, T>> {
     refuse_inside_replay()?;
+    lock.write_py_attached(py).map_err(|_| broken())
+}
+
+/// Locks what is to be closed, whatever a panic has left of it.
+///
+/// # Errors
+/// Inside of a replay, as [`read`].
+pub fn closing<'a, T>(
+    py: Python<'_>,
+    lock: &'a RwLock<Option<T>>,
+) -> PyResult<RwLockWriteGuard<'a, Option<T>>> {
+    refuse_inside_replay()?;
     Ok(lock.write_py_attached(py).unwrap_or_else(PoisonError::into_inner))
+}
+
+fn broken() -> PyErr {
+    of_kind::<PageliftError>("Internal", BROKEN)
 }
 
 thread_local! {

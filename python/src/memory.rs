@@ -37,20 +37,21 @@ pub struct Shared {
 
 impl Shared {
     /// The regions that are here.
-    pub fn ids(&self, py: Python<'_>) -> Vec<RegionId> {
-        lock(py, &self.owners).keys().copied().collect()
+    pub fn ids(&self, py: Python<'_>) -> PyResult<Vec<RegionId>> {
+        Ok(lock(py, &self.owners)?.keys().copied().collect())
     }
 
     /// Keeps the object that stands for a stream. Its caller has no locks: what it replaces may run code of Python's.
     ///
     /// An engine that says its stream in every step may make an object each time: the last one is enough. A number, or what only
     /// names a stream of somebody's, is of another type than what owns it, and takes nobody's place.
-    pub fn keep_stream(&self, handle: Option<u64>, stream: Option<&Bound<'_, PyAny>>) {
-        let Some((handle, stream)) = handle.zip(stream) else { return };
+    pub fn keep_stream(&self, handle: Option<u64>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let Some((handle, stream)) = handle.zip(stream) else { return Ok(()) };
         // A type lives as long as what is kept of it, so that no other has its address.
         let of_type = stream.get_type_ptr().addr();
-        let before = lock(stream.py(), &self.streams).insert((handle, of_type), stream.clone().unbind());
+        let before = lock(stream.py(), &self.streams)?.insert((handle, of_type), stream.clone().unbind());
         drop(before);
+        Ok(())
     }
 }
 
@@ -253,14 +254,14 @@ impl Registry {
                 );
                 return Err(of_kind::<RegistryError>("Recorded", text));
             }
-            if lock(py, &self.0.lent).contains(&region.id) {
+            if lock(py, &self.0.lent)?.contains(&region.id) {
                 let text =
                     "an agent has lent it to peers; close the agent, and its producers and consumers, first";
                 return Err(of_kind::<RegistryError>("Lent", text));
             }
             let own = &mut *memory;
             py.detach(|| own.release(region.id)).or_raise()?;
-            lock(py, &self.0.owners).remove(&region.id)
+            lock(py, &self.0.owners)?.remove(&region.id)
         };
         // What it runs in Python may use the registry.
         drop(owner);
@@ -295,12 +296,12 @@ impl Registry {
         py.detach(|| own.write(region.id, at, data)).or_raise()
     }
 
-    fn __len__(&self, py: Python<'_>) -> usize {
-        lock(py, &self.0.owners).len()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(lock(py, &self.0.owners)?.len())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        format!("Registry({} regions)", self.__len__(py))
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Registry({} regions)", self.__len__(py)?))
     }
 }
 
@@ -334,7 +335,7 @@ impl Registry {
         owner: Option<Py<PyAny>>,
     ) -> PyResult<Region> {
         let region = memory.region(id).ok_or(MemoryError::Released).or_raise()?;
-        lock(py, &self.0.owners).insert(id, owner);
+        lock(py, &self.0.owners)?.insert(id, owner);
         let (dtype, items) = tensor.unzip();
         Ok(Region { address: region.address(), bytes: region.bytes(), place: place.name(), dtype, items, id })
     }

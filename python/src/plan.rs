@@ -186,8 +186,9 @@ impl RestorePlan {
         reservations: &Reservations,
         import_id: &ImportId,
     ) -> PyResult<()> {
-        let py = slf.py();
-        change(slf.as_super().as_super(), |plan| plan.lift_reserved(&lock(py, &reservations.0), import_id.0))
+        let mut plan = turn(slf.py(), &slf.as_super().as_super().get().0)?;
+        let reservations = lock(slf.py(), &reservations.0)?;
+        plan.lift_reserved(&reservations, import_id.0).or_raise()
     }
 }
 

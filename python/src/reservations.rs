@@ -55,30 +55,30 @@ impl Reservations {
     /// would lift into; `CapacityError` where all imports are taken. Nothing is held then that was not before.
     #[pyo3(signature = (import_, mode=Word(TailRows::Whole)))]
     fn reserve(&self, py: Python<'_>, import_: &Import, mode: Word<TailRows>) -> PyResult<ImportId> {
-        let mut reservations = lock(py, &self.0);
+        let mut reservations = lock(py, &self.0)?;
         Ok(ImportId(import_.0.with(|import| reservations.reserve(import, mode.0)).or_raise()?))
     }
 
     /// Gives an import's blocks and pages back: no launch or transfer touches them any more. Raises `PlanError` where it was
     /// released already, or reserved elsewhere.
     fn release(&self, py: Python<'_>, import_id: &ImportId) -> PyResult<()> {
-        lock(py, &self.0).release(import_id.0).or_raise()
+        lock(py, &self.0)?.release(import_id.0).or_raise()
     }
 
     /// Bytes that lifting an import copies, or `None` where it is not reserved here.
-    fn bytes(&self, py: Python<'_>, import_id: &ImportId) -> Option<u64> {
-        lock(py, &self.0).bytes(import_id.0).map(Bytes::get)
+    fn bytes(&self, py: Python<'_>, import_id: &ImportId) -> PyResult<Option<u64>> {
+        Ok(lock(py, &self.0)?.bytes(import_id.0).map(Bytes::get))
     }
 
-    fn __len__(&self, py: Python<'_>) -> usize {
-        lock(py, &self.0).len()
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(lock(py, &self.0)?.len())
     }
 
-    fn __contains__(&self, py: Python<'_>, import_id: &ImportId) -> bool {
-        lock(py, &self.0).contains(import_id.0)
+    fn __contains__(&self, py: Python<'_>, import_id: &ImportId) -> PyResult<bool> {
+        Ok(lock(py, &self.0)?.contains(import_id.0))
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        format!("Reservations({} imports)", self.__len__(py))
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("Reservations({} imports)", self.__len__(py)?))
     }
 }

@@ -152,7 +152,7 @@ impl Runner {
         };
         let mut steps = bound.or_raise()?;
         steps.set_stream(handle).or_raise()?;
-        memory.0.keep_stream(handle, stream);
+        memory.0.keep_stream(handle, stream)?;
         Ok(Self(Held::new(steps, &memory.0)))
     }
 
@@ -259,7 +259,7 @@ impl Runner {
     fn set_stream(&self, py: Python<'_>, stream: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let handle = stream.map(handle_of).transpose()?;
         self.0.change(py, |steps| steps.set_stream(handle).or_raise())?;
-        self.0.memory().keep_stream(handle, stream);
+        self.0.memory().keep_stream(handle, stream)?;
         Ok(())
     }
 

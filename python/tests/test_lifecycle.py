@@ -222,6 +222,29 @@ def test_a_step_whose_graph_is_not_replayed_is_made_good(cpu):
     assert engine.view(1)["durable"] == 8
 
 
+def test_what_a_panic_has_left_is_not_used_again(cpu):
+    engine = Engine(cpu)
+    with pytest.raises(KeyError):
+        engine.runner.replay(lambda: {}["no graph"])
+    # What a mistake of pagelift's is in Python, and in Rust again.
+    panics = next(own for own in BaseException.__subclasses__() if own.__name__ == "PanicException")
+
+    def panic():
+        raise panics("for the test")
+
+    with pytest.raises(panics):
+        engine.runner.replay(panic)
+    host = lambda: engine.memory.allocate(cpu, "host", 64)
+    for call in (engine.runner.stage, engine.runner.poll, engine.runner.wait, lambda: repr(engine.runner), host):
+        with pytest.raises(pagelift.PageliftError, match="close it") as broken:
+            call()
+        assert broken.value.kind == "Internal"
+    engine.runner.close()
+    with pytest.raises(pagelift.LaunchError) as closed:
+        engine.runner.poll()
+    assert closed.value.kind == "Closed"
+
+
 def test_what_makes_no_sense_is_an_exception(cpu):
     engine = Engine(cpu)
     for event in ({}, {"event": "dance"}, {"event": "begin"}, {"event": "begin", "request": 3, "tokens": 1}, None, "begin"):

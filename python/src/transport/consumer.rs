@@ -25,7 +25,7 @@ use super::producer::address_of;
 use super::seconds::Seconds;
 use super::tables::Tables;
 use crate::data::{parsed, told};
-use crate::locks::{turn, without_interpreter};
+use crate::locks::{take, turn, without_interpreter};
 use crate::words::{Word, Words};
 
 impl Words for Notices {
@@ -221,7 +221,7 @@ impl Consumer {
     ///
     /// Raises `LaunchError` inside of a function that `replay` calls.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let reading = turn(py, &self.0)?.take();
+        let reading = take(py, &self.0)?;
         py.detach(|| drop(reading));
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Where a transport reaches registered memory: by this process's addresses, in the memory that it sees.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pagelift::geometry::{Geometry, Memory, Region};
 use pagelift::id::GroupId;
@@ -11,7 +11,7 @@ use pagelift_transport::transfer::Destination;
 use pyo3::prelude::*;
 
 use super::facts::GroupFacts;
-use crate::locks::read;
+use crate::locks::{BROKEN, read};
 use crate::memory::Shared;
 
 /// All regions of a registry.
@@ -37,7 +37,7 @@ impl Mapped {
     /// Inside of a call that has the registry.
     pub fn of(py: Python<'_>, memory: &Arc<Shared>) -> PyResult<Self> {
         let registry = read(py, &memory.memory)?;
-        let (ids, registry) = (memory.ids(py), &*registry);
+        let (ids, registry) = (memory.ids(py)?, &*registry);
         let extent = |id| {
             let region = registry.region(id)?;
             // The address by which kernels reach memory of the host need not be this process's.
@@ -98,13 +98,13 @@ impl Destination for Landing {
         let nowhere = || format!("no registered region has the {bytes} bytes at {address:#x}");
         let (id, at) = self.0.find(memory, address, bytes).ok_or_else(nowhere)?;
         let zeros = vec![0; usize::try_from(bytes).map_err(|error| error.to_string())?];
-        let mut registry = self.0.memory.memory.write().unwrap_or_else(PoisonError::into_inner);
+        let mut registry = self.0.memory.memory.write().map_err(|_| BROKEN)?;
         registry.write(id, at, &zeros).map_err(|error| error.to_string())
     }
 
     fn settle(&mut self, _device: u64) -> Result<(), String> {
         // Transports and drivers may count GPUs differently: all that the registry has memory of.
-        let registry = self.0.memory.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.0.memory.memory.read().map_err(|_| BROKEN)?;
         registry.settle_remote_writes().map_err(|error| error.to_string())
     }
 }

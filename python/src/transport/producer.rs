@@ -23,7 +23,7 @@ use super::seconds::Seconds;
 use super::tables::Tables;
 use crate::data::told;
 use crate::error::of_kind;
-use crate::locks::{lock, without_interpreter};
+use crate::locks::{lock, take, without_interpreter};
 
 /// What a rank of D asks for. Two asks are equal where they are the same one: D that asks once more has another.
 #[pyclass(frozen, eq, hash, from_py_object, module = "pagelift.transport")]
@@ -163,7 +163,7 @@ impl Producer {
     /// Raises `NixlError` where the transport is broken. All that a peer does is an event.
     fn poll<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let (events, asked, withdrawn, freed) = {
-            let mut serving = lock(py, &self.0);
+            let mut serving = lock(py, &self.0)?;
             let Serving { producer, answers, clock, .. } = serving.as_mut().ok_or_else(closed)?;
             let events = py.detach(|| producer.poll(|| Moment::now(*clock), answers)).or_raise()?;
             for event in &events {
@@ -246,24 +246,27 @@ impl Producer {
 
     /// Closes the socket and all connections. Exports are not held any more, though D may be reading them: `stop`, and poll until
     /// `is_finished`, before this. Later calls are errors.
-    fn close(&self, py: Python<'_>) {
-        let serving = lock(py, &self.0).take();
+    ///
+    /// Raises `LaunchError` inside of a function that `replay` calls.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let serving = take(py, &self.0)?;
         py.detach(|| drop(serving));
+        Ok(())
     }
 
-    fn __repr__(&self, py: Python<'_>) -> String {
-        match &*lock(py, &self.0) {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(match &*lock(py, &self.0)? {
             Some(Serving { producer, .. }) => {
                 format!("Producer({} connections, {} exports)", producer.connections(), producer.held())
             }
             None => "Producer(closed)".to_owned(),
-        }
+        })
     }
 }
 
 impl Producer {
     fn serving<T>(&self, py: Python<'_>, look: impl FnOnce(&mut Serving) -> T) -> PyResult<T> {
-        lock(py, &self.0).as_mut().map(look).ok_or_else(closed)
+        lock(py, &self.0)?.as_mut().map(look).ok_or_else(closed)
     }
 
     fn answer(&self, py: Python<'_>, ask: Ask, answer: Answer<()>) -> PyResult<()> {

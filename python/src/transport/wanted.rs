@@ -54,7 +54,7 @@ impl WantedBy {
         let id: RequestId = parsed("a request", request)?;
         let Self { geometry, frames, block_tokens, .. } = self;
         let tables = {
-            let lifecycle = lock(py, &self.lifecycle.get().0);
+            let lifecycle = lock(py, &self.lifecycle.get().0)?;
             let over = || of_kind::<TransportError>("NoSuchRequest", "the request is over");
             let view = lifecycle.request(id).ok_or_else(over)?;
             let wanted = wanted::WantedBy { geometry, frames, block_tokens: *block_tokens, view };
