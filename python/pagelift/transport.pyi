@@ -136,7 +136,7 @@ class Agent:
     def close(self) -> None:
         """Lets it go, with the registration of its memory, once no producer and no consumer has it any more. Later calls are errors.
 
-        Raises `LaunchError` inside of a function that `replay` calls.
+        Raises `LaunchError` inside of a function that `replay` calls, as all of its calls.
         """
 
 @final

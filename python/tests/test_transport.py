@@ -337,6 +337,25 @@ def test_memory_is_held_while_an_agent_has_it(cpu):
     side.memory.release(region)
 
 
+def test_an_agent_is_let_alone_inside_of_a_replay(cpu):
+    """Another thread may have it, and wait with it for what the replay has."""
+    engine, side = test_lifecycle.Engine(cpu), world_side(1, "host", OTHER)
+    agent, offer = side.join("replays")
+    producer = transport.Producer(agent, offer, "127.0.0.1:0", SECRET)
+    consumer = transport.Consumer(agent, offer, producer.address, SECRET)
+    ends = [
+        lambda: transport.Producer(agent, offer, "127.0.0.1:0", SECRET),
+        lambda: transport.Consumer(agent, offer, producer.address, SECRET),
+    ]
+    calls = [lambda: repr(agent), agent.metadata, agent.close, lambda: agent.register(offer), lambda: repr(consumer)]
+    for call in (*calls, *ends, consumer.poll, consumer.close, producer.close):
+        with pytest.raises(pagelift.LaunchError) as inside:
+            engine.runner.replay(call)
+        assert inside.value.kind == "InsideReplay"
+    for own in (consumer, producer, agent):
+        own.close()
+
+
 def test_what_nixl_has_refused_is_not_registered(cpu):
     """Two registries have the same bytes, of which the second has some more in a region of its own."""
     array, more = np.zeros((4, 16), np.uint8), np.zeros((4, 16), np.uint8)

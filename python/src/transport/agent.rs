@@ -14,7 +14,7 @@ use super::mapped::Mapped;
 use super::offer::Offer;
 use crate::error::{OrRaise as _, of_kind};
 use crate::foreign;
-use crate::locks::{lock, read, take, without_interpreter};
+use crate::locks::{read, take, turn, without_interpreter};
 use crate::memory::Shared;
 
 /// NIXL's library, opened. `open` does what an `Agent` does first: with it a program sees at its start whether the library is there.
@@ -103,6 +103,7 @@ pub struct Agent {
     /// Its name.
     #[pyo3(get)]
     name: String,
+    /// Whoever has it may wait for a registry.
     held: Mutex<Option<Held>>,
 }
 
@@ -136,7 +137,7 @@ impl Agent {
     /// `RegistryError` where a region was released. Regions that were registered before the one that is refused stay so.
     fn register(&self, py: Python<'_>, offer: &Offer) -> PyResult<()> {
         let mapped = offer.mapped()?;
-        let mut held = lock(py, &self.held)?;
+        let mut held = turn(py, &self.held)?;
         let held = held.as_mut().ok_or_else(closed)?;
         let (Some(agent), Some(loans)) = (Arc::get_mut(&mut held.agent), Arc::get_mut(&mut held.loans))
         else {
@@ -167,7 +168,7 @@ impl Agent {
 
     /// Lets it go, with the registration of its memory, once no producer and no consumer has it any more. Later calls are errors.
     ///
-    /// Raises `LaunchError` inside of a function that `replay` calls.
+    /// Raises `LaunchError` inside of a function that `replay` calls, as all of its calls.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let held = take(py, &self.held)?;
         py.detach(|| drop(held));
@@ -176,7 +177,7 @@ impl Agent {
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         let Self { name, held } = self;
-        Ok(match &*lock(py, held)? {
+        Ok(match &*turn(py, held)? {
             Some(held) => format!("Agent({name:?}, {} regions)", held.loans.len()),
             None => format!("Agent({name:?}, closed)"),
         })
@@ -185,7 +186,7 @@ impl Agent {
 
 impl Agent {
     fn held(&self, py: Python<'_>) -> PyResult<Held> {
-        lock(py, &self.held)?.clone().ok_or_else(closed)
+        turn(py, &self.held)?.clone().ok_or_else(closed)
     }
 
     /// The agent and the memory of an offer, for a producer or a consumer.
