@@ -59,14 +59,19 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let memory = self.memory.get_mut().unwrap_or_else(PoisonError::into_inner);
         let owners = self.owners.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let mut freed = Vec::new();
         without_interpreter(|| {
             for (id, owner) in owners.drain() {
-                // A launch may still use what cannot be released: then its owner is never freed.
-                if memory.release(id).is_err() {
-                    mem::forget(owner);
+                match memory.release(id) {
+                    Ok(()) => freed.push(owner),
+                    // A launch may still use what cannot be released: then its owner is never freed.
+                    Err(_) => mem::forget(owner),
                 }
             }
         });
+        let streams = mem::take(self.streams.get_mut().unwrap_or_else(PoisonError::into_inner));
+        // With the interpreter. Otherwise they go in whichever thread takes it next, which may have locks that their own code needs.
+        Python::try_attach(|_| drop((freed, streams)));
     }
 }
 

@@ -115,6 +115,33 @@ def test_reservations_are_shared(world):
     assert len(reservations) == 0 and len(set(held)) == len(held) > 0
 
 
+def test_what_a_registry_kept_goes_with_it(cpu):
+    """In the thread that has let it go: another one may have locks when it takes the interpreter back."""
+    busy, ended, stop = pagelift.Registry(), [], threading.Event()
+    region, data = busy.allocate(cpu, "host", 1 << 12), bytes(1 << 12)
+
+    class Owner(np.ndarray):
+        def __del__(self):
+            ended.append(threading.get_ident())
+
+    def use():
+        while not stop.is_set():
+            busy.write(region, 0, data)
+
+    def let_go():
+        try:
+            for _ in range(20):
+                memory = pagelift.Registry()
+                for _ in range(500):
+                    memory.adopt(cpu, "host", np.zeros(64, np.uint8).view(Owner))
+                del memory
+        finally:
+            stop.set()
+        assert len(ended) == 20 * 500 and set(ended) == {threading.get_ident()}
+
+    together(use, let_go)
+
+
 def test_the_interpreter_goes_on_while_a_launch_copies(cpu):
     """Another thread of Python gets its turn while one launch copies 128 MiB."""
     rows, width = 1 << 12, 1 << 15
