@@ -1,5 +1,7 @@
 //! Token-paged layouts: rows, one per token or per group of tokens.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::segment::{Segment, check_apart, region_bytes};
@@ -202,12 +204,13 @@ impl PagedLayoutBuilder {
             return Err(LayoutError::NoSegments);
         }
         let mut segments = Vec::with_capacity(self.segments.len());
-        let (mut end, mut last_region) = (0_u64, 0);
+        // Where the last segment of each region ends.
+        let mut ends = BTreeMap::<u32, u64>::new();
         for placed in self.segments {
             let segment = match placed {
                 Placed::At(segment) => segment,
                 Placed::Next { name, region, row_bytes } => {
-                    let start = if region == last_region { end } else { 0 };
+                    let start = ends.get(&region).copied().unwrap_or(0);
                     let stride = row_bytes
                         .checked_add(row_padding)
                         .ok_or(LayoutError::Overflow { what: "row stride" })?;
@@ -215,11 +218,11 @@ impl PagedLayoutBuilder {
                 }
             };
             // The next segment begins after the padding of the last row too.
-            end = u64::from(rows)
+            let end = u64::from(rows)
                 .checked_mul(u64::from(segment.row_stride()))
                 .and_then(|bytes| bytes.checked_add(segment.offset()))
                 .ok_or(LayoutError::Overflow { what: "segment end" })?;
-            last_region = segment.region();
+            ends.insert(segment.region(), end);
             segments.push(segment);
         }
         check_apart(&segments, rows)?;

@@ -191,11 +191,16 @@ impl PagePlan<HostToDevice> {
     /// Takes from the budget as many more steps of a group as it allows; of an empty plan one at least.
     fn take(&self, lifting: &Lifting<'_>, done: u32, budget: &mut Bytes) -> u32 {
         let left = lifting.steps().saturating_sub(done);
-        let step = lifting.step_bytes();
-        let affordable = budget.get().checked_div(step).unwrap_or(u64::MAX);
-        let least = u64::from(self.is_empty());
-        let taken = u32::try_from(affordable.max(least)).unwrap_or(u32::MAX).min(left);
-        *budget = budget.saturating_sub(Bytes::new(u64::from(taken).saturating_mul(step)));
+        let bytes = |steps: u32| lifting.bytes(done, done.saturating_add(steps));
+        // The last step may have fewer rows than others.
+        let taken = if bytes(left) <= *budget {
+            left
+        } else {
+            let affordable = budget.get().checked_div(lifting.step_bytes()).unwrap_or(u64::MAX);
+            let least = u64::from(self.is_empty());
+            u32::try_from(affordable.max(least)).unwrap_or(u32::MAX).min(left)
+        };
+        *budget = budget.saturating_sub(bytes(taken));
         taken
     }
 
@@ -208,12 +213,10 @@ impl PagePlan<HostToDevice> {
             self.claim(way.1.destination, page.get(), 0..way.1.destination_rows, Use::Write)?;
         }
         let end = done.saturating_add(taken);
-        let rows =
-            |steps: u32| u64::from(steps).saturating_mul(u64::from(lifting.step_rows)).min(lifting.rows);
         let [source, destination] = lifting.first_step;
         let run = Rows {
             first_step: [source.saturating_add(done), destination.saturating_add(done)],
-            count: rows(end).saturating_sub(rows(done)),
+            count: lifting.rows_of(end).saturating_sub(lifting.rows_of(done)),
             claimed: true,
         };
         self.add_run(way, lifting.lists.blocks, lifting.lists.pages, run)?;
@@ -367,7 +370,17 @@ impl<'a> Lifting<'a> {
         u32::try_from(self.rows.div_ceil(u64::from(self.step_rows.max(1)))).unwrap_or(u32::MAX).max(1)
     }
 
-    /// Bytes of a step.
+    /// Rows of the first so many steps.
+    fn rows_of(&self, steps: u32) -> u64 {
+        u64::from(steps).saturating_mul(self.step_rows.into()).min(self.rows)
+    }
+
+    /// Bytes of steps `first..end`.
+    fn bytes(&self, first: u32, end: u32) -> Bytes {
+        Bytes::new(self.rows_of(end).saturating_sub(self.rows_of(first)).saturating_mul(self.way.row_bytes))
+    }
+
+    /// Bytes of each step but the last.
     fn step_bytes(&self) -> u64 {
         self.way.row_bytes.saturating_mul(u64::from(self.step_rows).min(self.rows))
     }

@@ -123,8 +123,22 @@ fn whole_pages_as_far_as_the_budget_goes() {
     assert_eq!(next(191), (vec![copied(1, 128)], 63, false));
     assert_eq!(next(0), (vec![copied(3, 64)], 0, false));
     let zeros = Move { to: DEVICE + 5 * 64 + 32, from: None, bytes: 32 };
-    assert_eq!(next(1000), (vec![copied(4, 64 + 32), zeros], 1000 - 128, true));
+    assert_eq!(next(1000), (vec![copied(4, 64 + 32), zeros], 1000 - 96, true));
     assert_eq!(next(1000), (vec![], 1000, true));
+}
+
+#[test]
+fn a_partial_last_step_costs_what_it_copies() {
+    let one = five_and_a_tail();
+    let (blocks, page) = (hosts(&[0, 1, 2, 3, 4, 5]), pages(&[0, 1, 2, 3, 4, 5]));
+    let groups = [ImportGroup::new(one.group, &blocks, &page)];
+    let all = 5 * 64 + 32;
+    for (budget, left, finished) in [(all - 1, 31, false), (all, 0, true), (all + 1, 1, true)] {
+        let (mut progress, mut plan) = (LiftProgress::default(), one.plan());
+        let mut budget = Bytes::new(budget);
+        plan.lift_within(&import(prompt(22), &groups), TailRows::Exact, &mut progress, &mut budget).unwrap();
+        assert_eq!((budget.get(), progress.is_finished()), (left, finished));
+    }
 }
 
 #[test]

@@ -99,6 +99,11 @@ fn layouts() {
     let at = |name, offset| Segment::new(name, offset, 8, 16).unwrap();
     let two = |offset| PagedLayout::builder(4).segment_at(at("a", 0)).segment_at(at("b", offset)).build();
     assert!(two(8).is_ok(), "rows of two segments may alternate");
+    // Each region goes on where its own last segment ends, whatever was placed in another meanwhile.
+    let apart = PagedLayout::builder(4).segment("a", 8).segment_at(at("k", 0).in_region(1)).segment("b", 8);
+    let apart = apart.next_region().segment("c", 8).build().unwrap();
+    let offsets: Vec<_> = apart.segments().iter().map(|s| (s.region(), s.offset())).collect();
+    assert_eq!(offsets, [(0, 0), (1, 0), (0, 32), (1, 64)]);
     let overlap = LayoutError::SegmentsOverlap { first: "a".into(), second: "b".into() };
     for offset in [0, 7, 9, 16, 39, 41] {
         assert_eq!(two(offset), Err(overlap.clone()), "offset {offset}");
