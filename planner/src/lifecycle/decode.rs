@@ -33,7 +33,7 @@ impl Request {
             // The state at a page's end is checkpointed before anything is computed after it.
             let crosses = reach.checked_div(block) != last.checked_div(block);
             let open = self.steps.begun.saturating_sub(self.steps.accepted);
-            let unsure = tokens > 1 || reach > self.steps.at.saturating_add(ahead.into());
+            let unsure = tokens > 1 || reach > self.steps.at.saturating_add(open.into());
             if open > 0 && (crosses || unsure || reach.checked_rem(block) == Some(0)) {
                 return Err(LifecycleError::StatePending { request: id, open });
             }

@@ -133,6 +133,19 @@ fn a_state_is_waited_for_and_a_step_past_it_is_never_taken() {
     lifecycle.apply(&Event::Begin { request, tokens: 1 }).unwrap();
 }
 
+/// Steps that are not mirrored yet say nothing of how far the open ones reach.
+#[test]
+fn a_state_is_waited_for_behind_steps_that_are_not_mirrored_too() {
+    let options = LifecycleOptions { recurrence: Recurrence::State, ..options() };
+    let mut lifecycle = Lifecycle::new(options).unwrap();
+    let request = lifted(&mut lifecycle, 5, &[]);
+    // Accepted, and not mirrored; the second of the next one's two tokens may be rejected.
+    step(&mut lifecycle, request, 1, 1);
+    lifecycle.apply(&Event::Begin { request, tokens: 2 }).unwrap();
+    let error = refusal(&mut lifecycle, &Event::Begin { request, tokens: 1 });
+    assert_eq!(error, LifecycleError::StatePending { request, open: 1 });
+}
+
 #[test]
 fn a_request_is_preempted_when_its_steps_are_accepted() {
     let mut lifecycle = Lifecycle::new(options()).unwrap();
