@@ -2,7 +2,9 @@
 
 use super::lists::LiftLists;
 use crate::error::PlanError;
-use crate::geometry::{Geometry, GroupKey, Kind, Lift, Memory, Paged, Ring, RouteKey, State};
+use crate::geometry::{
+    Geometry, GroupKey, GroupKind, Kind, Landing, Lift, Memory, Paged, Ring, RouteKey, State,
+};
 use crate::id::{GroupId, HostBlockId, PageId};
 use crate::import::{ImportGroup, PromptSpan};
 use crate::plan::{Direction, HostToDevice, PageMap, RestorePlan, WriteBackPlan, no_route, paged_extent};
@@ -22,7 +24,7 @@ use crate::quantity::Rows;
 /// reaches may be missing at a list's end, and be [`GroupFrames::NONE`] elsewhere.
 #[derive(Clone, Debug)]
 pub enum GroupFrames {
-    /// A paged group that lifts its tail.
+    /// A paged group that lands in host blocks, and lifts its tail.
     Paged {
         /// The group.
         group: GroupKey<Paged>,
@@ -31,7 +33,8 @@ pub enum GroupFrames {
         /// By the lifecycle's pages.
         pages: Vec<PageId>,
     },
-    /// A paged group that every step reads whole: it lifts all of its pages, or lands on the device.
+    /// A paged group that every step reads whole: it lifts all of its pages, or lands on the device. What lands there is in no
+    /// host block: where it has a host side, it is [`GroupFrames::ReadOnly`].
     Whole {
         /// The group.
         group: GroupKey<Paged>,
@@ -42,7 +45,8 @@ pub enum GroupFrames {
         /// Pages of a slot.
         each: u32,
     },
-    /// A ring, of which each request has one page and one block.
+    /// A ring, of which each request has one page and one block. One that lands on the device and has a host side is
+    /// [`GroupFrames::ReadOnly`].
     Ring {
         /// The group.
         group: GroupKey<Ring>,
@@ -96,6 +100,31 @@ struct Ends<'a> {
     blocks: &'a [HostBlockId],
 }
 
+/// A page, or a block, and the first row of a part of it.
+type Part<T> = (T, Rows);
+
+impl Ends<'_> {
+    /// What mirrors what: parts of as many rows as the smaller of the two has. What no request reaches is not mirrored.
+    fn parts(&self, geometry: &Geometry) -> impl Iterator<Item = (Part<PageId>, Part<HostBlockId>)> {
+        let rows = |memory| geometry.block_rows(self.group, memory).map_or(1, Rows::get).max(1);
+        let (page_rows, block_rows) = (rows(Memory::Device), rows(Memory::Host));
+        let all = page_rows.saturating_mul(u32::try_from(self.pages.len()).unwrap_or(u32::MAX));
+        let step = usize::try_from(page_rows.min(block_rows)).unwrap_or(1);
+        (0..all).step_by(step).filter_map(move |row| {
+            let page = at(self.pages, row.checked_div(page_rows)?)?;
+            let block = at(self.blocks, row.checked_div(block_rows)?)?;
+            let real = page.get() != GroupFrames::NONE && block.get() != GroupFrames::NONE;
+            let first = |rows: u32| Some(Rows::new(row.checked_rem(rows)?));
+            Some(((page, first(page_rows)?), (block, first(block_rows)?))).filter(|_| real)
+        })
+    }
+
+    /// Takes back the first so many parts that were mapped.
+    fn undo(&self, map: &mut PageMap, geometry: &Geometry, parts: usize) -> Result<(), PlanError> {
+        self.parts(geometry).take(parts).try_for_each(|(page, _)| map.undo_rows(self.group, page))
+    }
+}
+
 impl GroupFrames {
     /// An entry that stands for nothing: no pool has so many pages or blocks.
     pub const NONE: u32 = u32::MAX;
@@ -123,16 +152,26 @@ impl GroupFrames {
     pub(super) fn check(&self, Scale { geometry, block_tokens }: Scale<'_>) -> Result<(), PlanError> {
         let own = geometry.group(self.id()).filter(|_| self.is_of(geometry));
         let group = own.ok_or_else(|| PlanError::ForeignGroup { group: self.id() })?;
-        let paged = matches!(group.lift(), Lift::Tail | Lift::All);
+        let on_device = group.landing() == Landing::Device;
         let slots = [Memory::Host, Memory::Device].map(|memory| geometry.block_slots(self.id(), memory));
         let divides = |slots: u64| block_tokens.checked_rem(slots) == Some(0);
         let wrong = match (self, group.lift()) {
             (Self::Paged { .. }, Lift::All) => Some(("frames of all pages", "frames of its tail")),
             (Self::Whole { .. }, Lift::Tail) => Some(("frames of its tail", "frames of all pages")),
+            // Of what lands in other pages than the writable one, nobody would know where it lies.
+            (Self::Paged { .. }, _) if !group.is_lifted() => {
+                Some(("frames of all pages, as its tail is not lifted", "frames of its tail"))
+            }
             (Self::ReadOnly(frames), _) if matches!(**frames, Self::Paged { .. } | Self::ReadOnly(_)) => {
                 Some(("frames of pages that stay with their request", "others"))
             }
-            _ if paged && !slots.into_iter().flatten().all(|slots| divides(slots.get())) => {
+            // Its host blocks never have the rows that were imported: nothing can be lifted again from them.
+            (Self::Whole { .. } | Self::Ring { .. }, _) if on_device && group.to_host.is_some() => {
+                Some(("frames that are only read, as it lands on the device", "frames that are written back"))
+            }
+            _ if group.kind() == GroupKind::Paged
+                && !slots.into_iter().flatten().all(|slots| divides(slots.get())) =>
+            {
                 Some(("blocks and pages whose tokens divide those of the lifecycle's blocks", "others"))
             }
             _ => None,
@@ -171,7 +210,7 @@ impl GroupFrames {
         geometry.spill_route(*group).map(|_| *group)
     }
 
-    /// Mirrors a page of the lifecycle.
+    /// Mirrors a page of the lifecycle, or changes nothing.
     pub(super) fn map(
         &self,
         map: &mut PageMap,
@@ -179,25 +218,28 @@ impl GroupFrames {
         slot: u32,
         mapped: Mapped,
     ) -> Result<(), PlanError> {
-        let Some(Ends { group, pages, blocks }) = self.ends(scale, slot, mapped)? else { return Ok(()) };
-        let rows = |memory| scale.geometry.block_rows(group, memory).map_or(1, Rows::get).max(1);
-        let (page_rows, block_rows) = (rows(Memory::Device), rows(Memory::Host));
-        let all = page_rows.saturating_mul(u32::try_from(pages.len()).unwrap_or(u32::MAX));
-        let step = page_rows.min(block_rows);
-        for row in (0..all).step_by(usize::try_from(step).unwrap_or(1)) {
-            let (page, page_row) = (row.checked_div(page_rows), row.checked_rem(page_rows).unwrap_or(0));
-            let (block, block_row) = (row.checked_div(block_rows), row.checked_rem(block_rows).unwrap_or(0));
-            let page = page.and_then(|page| at(pages, page)).filter(|page| page.get() != Self::NONE);
-            let block = block.and_then(|block| at(blocks, block)).filter(|block| block.get() != Self::NONE);
-            // What no request reaches is not mirrored.
-            let Some((page, block)) = page.zip(block) else { continue };
-            let mapped = map.map_rows(group, (page, Rows::new(page_row)), (block, Rows::new(block_row)));
-            if let Err(error) = mapped {
-                unmap(map, group, pages)?;
+        let Some(ends) = self.ends(scale, slot, mapped)? else { return Ok(()) };
+        for (done, (page, block)) in ends.parts(scale.geometry).enumerate() {
+            if let Err(error) = map.map_rows(ends.group, page, block) {
+                ends.undo(map, scale.geometry, done)?;
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// Takes back what [`GroupFrames::map`] has done.
+    pub(super) fn undo(
+        &self,
+        map: &mut PageMap,
+        scale: Scale<'_>,
+        slot: u32,
+        mapped: Mapped,
+    ) -> Result<(), PlanError> {
+        match self.ends(scale, slot, mapped)? {
+            Some(ends) => ends.undo(map, scale.geometry, usize::MAX),
+            None => Ok(()),
+        }
     }
 
     /// Mirrors it no more.
@@ -209,7 +251,10 @@ impl GroupFrames {
         mapped: Mapped,
     ) -> Result<(), PlanError> {
         match self.ends(scale, slot, mapped)? {
-            Some(Ends { group, pages, .. }) => unmap(map, group, pages),
+            Some(Ends { group, pages, .. }) => {
+                let mut real = pages.iter().filter(|page| page.get() != Self::NONE);
+                real.try_for_each(|page| map.unmap(group, *page))
+            }
             None => Ok(()),
         }
     }
@@ -467,12 +512,6 @@ fn some<T>(list: &[T], number: u32, each: usize) -> &[T] {
     let first = index(number.into()).saturating_mul(each);
     let own = list.get(first..).unwrap_or_default();
     own.get(..each).unwrap_or(own)
-}
-
-/// Unmaps pages.
-fn unmap(map: &mut PageMap, group: GroupKey<Paged>, pages: &[PageId]) -> Result<(), PlanError> {
-    let real = |page: &&PageId| page.get() != GroupFrames::NONE;
-    pages.iter().filter(real).try_for_each(|page| map.unmap(group, *page))
 }
 
 fn at<T: Copy>(list: &[T], number: u32) -> Option<T> {

@@ -219,7 +219,7 @@ impl StepPlans {
         for (done, own) in frames.iter().enumerate().filter(|_| *writes) {
             if let Err(error) = own.map(map, scale, slot, mapped) {
                 for before in frames.iter().take(done) {
-                    before.unmap(map, scale, slot, mapped)?;
+                    before.undo(map, scale, slot, mapped)?;
                 }
                 return Err(error);
             }

@@ -188,13 +188,27 @@ impl PageMap {
             self.mapped(*entry).is_some() && free(self.pending_at.get(index(*entry)).copied())
         });
         self.check_room(new.count())?;
-        for entry in entries {
-            let Some(part) = self.mapped(entry) else { continue };
-            self.change(entry, abi::NONE)?;
-            self.set_mirror(place, part, FREE);
-            self.disown(place.pages, page.get());
-            self.disown(place.blocks, place.block_of(part).get());
-        }
+        entries.into_iter().try_for_each(|entry| self.unmap_entry(place, page, entry))
+    }
+
+    /// Takes back what [`PageMap::map_rows`] has mapped since the last staging: that part of the page, and no other.
+    pub(crate) fn undo_rows<K: HasRows>(
+        &mut self,
+        group: GroupKey<K>,
+        (page, row): (PageId, Rows),
+    ) -> Result<(), PlanError> {
+        let place = self.place(group)?;
+        let part = row.get().checked_div(place.steps.rows).unwrap_or(0);
+        let entry = self.entry(place, page, part)?;
+        self.unmap_entry(place, page, entry)
+    }
+
+    fn unmap_entry(&mut self, place: Place, page: PageId, entry: u32) -> Result<(), PlanError> {
+        let Some(part) = self.mapped(entry) else { return Ok(()) };
+        self.change(entry, abi::NONE)?;
+        self.set_mirror(place, part, FREE);
+        self.disown(place.pages, page.get());
+        self.disown(place.blocks, place.block_of(part).get());
         Ok(())
     }
 

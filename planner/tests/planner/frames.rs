@@ -6,7 +6,7 @@ use pagelift_planner::error::PlanError;
 use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Policy, Recurrence};
-use pagelift_planner::layout::PagedLayout;
+use pagelift_planner::layout::{PagedLayout, RingLayout};
 use pagelift_planner::lifecycle::*;
 use pagelift_planner::plan::{Plan, PlanCapacity, RestorePlan, RowCapacity, TailRows, WriteBackPlan};
 use pagelift_planner::quantity::{Bytes, Tokens};
@@ -25,6 +25,15 @@ struct Engine {
 }
 
 fn group(builder: &mut GeometryBuilder, name: &'static str, page: u32, base: u64) -> GroupKey<Paged> {
+    group_that(builder, (name, Landing::Host, PagedLift::Tail), page, base)
+}
+
+fn group_that(
+    builder: &mut GeometryBuilder,
+    (name, landing, lift): (&'static str, Landing, PagedLift),
+    page: u32,
+    base: u64,
+) -> GroupKey<Paged> {
     let mut side = |memory: Memory, tokens: u32, count: u32, base: u64| {
         let bytes = u64::from(tokens) * ROW;
         let region = Region::new(base, u64::from(count) * bytes);
@@ -34,8 +43,7 @@ fn group(builder: &mut GeometryBuilder, name: &'static str, page: u32, base: u64
     };
     let host = side(Memory::Host, HOST, 32, base);
     let device = side(Memory::Device, page, 16, base + 0x8000);
-    let (name, lift) = (name.into(), PagedLift::Tail);
-    builder.group(GroupSpec::<Paged> { name, layers: 1, landing: Landing::Host, lift, host, device }).unwrap()
+    builder.group(GroupSpec::<Paged> { name: name.into(), layers: 1, landing, lift, host, device }).unwrap()
 }
 
 fn numbers<T>(of: fn(u32) -> T, count: u32) -> Vec<T> {
@@ -226,4 +234,106 @@ fn frames_that_do_not_fit_are_refused() {
         refused(read, BLOCK).contains("stay with their request"),
         "pages are given away when they are sealed"
     );
+}
+
+/// Two pages may not mirror to one block, nor a page to two: what was mapped before stays, and nothing is new.
+#[test]
+fn a_mapping_that_is_refused_leaves_what_was_mapped_before() {
+    let mut engine = Engine::new();
+    let request = engine.landed();
+    let (small, large) = (engine.small, engine.large);
+    let mapped = |engine: &mut Engine| {
+        let map = engine.plans.mirror_plan().page_map_mut();
+        let small: Vec<_> = (0..8).map(|page| map.block_of(small, PageId::new(page))).collect();
+        (small, [0, 1].map(|page| map.block_of(large, PageId::new(page))))
+    };
+    let before = mapped(&mut engine);
+    assert!(before.0.iter().any(Option::is_some) && before.1[0].is_some());
+    let ([page, other], block) = ([0, 1].map(PageId::new), HostBlockId::new(3));
+    let again = Order::Map { request, position: 1, page, block };
+    let refused = engine.plans.hear(again.clone()).unwrap_err();
+    assert!(matches!(refused, PlanError::PageMapped { .. }), "{refused}");
+    assert_eq!(mapped(&mut engine), before);
+
+    // Of another page only the last part is taken: those before it are not mapped, and it stays as it was.
+    let row = pagelift_planner::quantity::Rows::new(8);
+    let taken = HostBlockId::new(0);
+    let map = engine.plans.mirror_plan().page_map_mut();
+    map.map_rows(large, (other, row), (taken, Default::default())).unwrap();
+    let refused = engine.plans.hear(Order::Map { request, position: 1, page: other, block }).unwrap_err();
+    assert!(matches!(refused, PlanError::PageMapped { .. }), "{refused}");
+    assert_eq!(mapped(&mut engine), before);
+    let map = engine.plans.mirror_plan().page_map_mut();
+    let refused = map.map_rows(large, (other, row), (HostBlockId::new(1), Default::default())).unwrap_err();
+    assert!(matches!(refused, PlanError::PageMapped { .. }), "{refused}");
+    map.map_rows(large, (other, Default::default()), (HostBlockId::new(7), Default::default())).unwrap();
+}
+
+/// Frames of one group that lands, or is lifted, like this: pages of 4 or 32 tokens, in host blocks of 8.
+fn alone(
+    (landing, lift): (Landing, PagedLift),
+    page: u32,
+    frames: impl Fn(GroupKey<Paged>, Vec<HostBlockId>, Vec<PageId>) -> GroupFrames,
+) -> Result<StepPlans, String> {
+    let mut builder = GeometryBuilder::new();
+    let group = group_that(&mut builder, ("own", landing, lift), page, 0x10000);
+    let frames = vec![frames(group, numbers(HostBlockId::new, 8), numbers(PageId::new, 8))];
+    let geometry = Arc::new(builder.build().unwrap());
+    StepPlans::new(Rank::new(0), geometry, frames, OPTIONS).map_err(|error| error.to_string())
+}
+
+const fn dealt(group: GroupKey<Paged>, blocks: Vec<HostBlockId>, pages: Vec<PageId>) -> GroupFrames {
+    GroupFrames::Paged { group, blocks, pages }
+}
+
+const fn own(group: GroupKey<Paged>, blocks: Vec<HostBlockId>, pages: Vec<PageId>) -> GroupFrames {
+    GroupFrames::Whole { group, blocks, pages, each: 8 }
+}
+
+fn read(group: GroupKey<Paged>, blocks: Vec<HostBlockId>, pages: Vec<PageId>) -> GroupFrames {
+    GroupFrames::ReadOnly(Box::new(own(group, blocks, pages)))
+}
+
+/// What landed on the device is in no host block: a preempted request would be given a block that nobody wrote.
+#[test]
+fn rows_that_land_on_the_device_are_not_written_back() {
+    let landed = (Landing::Device, PagedLift::None);
+    let error = alone(landed, 4, own).unwrap_err();
+    assert!(error.contains("only read, as it lands on the device"), "{error}");
+    alone(landed, 4, read).unwrap();
+    alone((Landing::Host, PagedLift::All), 4, own).unwrap();
+    let mut builder = GeometryBuilder::new();
+    let layout = RingLayout::builder(4, 64).build().unwrap();
+    let [host, device] = [(Memory::Host, 0x10000), (Memory::Device, 0x20000)].map(|(memory, base)| {
+        let pool = PoolSpec::new(memory.name(), memory, 1, &[Region::new(base, 256)]);
+        Some(SideSpec::packed(builder.pool(pool).unwrap(), &[base], &[0], 256, layout.clone()))
+    });
+    let (landing, lift) = (Landing::Device, StateLift::None);
+    let group =
+        builder.group(GroupSpec::<Ring> { name: "ring".into(), layers: 1, landing, lift, host, device });
+    let (blocks, pages) = (numbers(HostBlockId::new, 1), numbers(PageId::new, 1));
+    let ring = GroupFrames::Ring { group: group.unwrap(), blocks, pages };
+    let geometry = Arc::new(builder.build().unwrap());
+    let plans = |frames| StepPlans::new(Rank::new(0), Arc::clone(&geometry), vec![frames], OPTIONS);
+    let error = plans(ring.clone()).unwrap_err().to_string();
+    assert!(error.contains("only read, as it lands on the device"), "{error}");
+    plans(GroupFrames::ReadOnly(Box::new(ring))).unwrap();
+}
+
+#[test]
+fn pages_are_dealt_out_to_what_lifts_its_tail_alone() {
+    for (landing, lift) in [(Landing::Host, PagedLift::None), (Landing::Device, PagedLift::None)] {
+        let error = alone((landing, lift), 4, dealt).unwrap_err();
+        assert!(error.contains("its tail is not lifted"), "{landing:?}, {lift:?}: {error}");
+    }
+    alone((Landing::Host, PagedLift::Tail), 4, dealt).unwrap();
+}
+
+#[test]
+fn pages_divide_the_lifecycles_blocks_wherever_they_land() {
+    for landing in [Landing::Host, Landing::Device] {
+        let error = alone((landing, PagedLift::None), 32, read).unwrap_err();
+        assert!(error.contains("divide"), "{landing:?}: {error}");
+        alone((landing, PagedLift::None), 4, read).unwrap();
+    }
 }
