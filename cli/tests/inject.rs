@@ -55,7 +55,9 @@ fn without_a_fault_everything_full_is_published() {
 #[test]
 fn every_fault_in_every_small_manifest_leaves_every_byte_right_and_nothing_held() {
     for (manifest, tokens) in small_manifests().into_iter().zip([50, 0, 40].into_iter().cycle()) {
-        for (seed, fault) in (0..).zip(["abort", "late", "duplicate", "worker-death", "preempt"]) {
+        // A request is also preempted before it has computed anything.
+        let faults = ["abort", "late", "duplicate", "worker-death", "preempt"].map(|fault| (fault, tokens));
+        for (seed, (fault, tokens)) in (0..).zip(faults.into_iter().chain([("preempt", 0)])) {
             let object = injected(&manifest, fault, tokens, seed);
             assert_eq!(number(&object, "generated_tokens"), u64::from(tokens), "{manifest} {fault}");
             let ended = &object["injected"];

@@ -115,6 +115,9 @@ pub fn run(
     let (mut ended, mut turns) = (0, 0);
     while !run.is_over() {
         run.turn()?;
+        if run.is_quiet() {
+            run.engine.check_quiet()?;
+        }
         turns += 1;
         if run.engine.ended() > ended {
             (ended, turns) = (run.engine.ended(), 0);
@@ -134,6 +137,12 @@ impl<R: Ranks> Run<'_, R> {
     fn is_over(&self) -> bool {
         let quiet = |side: &Side| !side.alive || (side.inbox.is_empty() && side.idle);
         self.engine.is_over() && self.net.is_empty() && self.sides.iter().all(quiet)
+    }
+
+    /// Whether nothing is on its way, and no rank has anything to do.
+    fn is_quiet(&self) -> bool {
+        let quiet = |side: &Side| side.alive && side.inbox.is_empty() && side.idle;
+        self.net.is_empty() && !self.engine.has_orders() && self.sides.iter().all(quiet)
     }
 
     /// Something happens.

@@ -196,7 +196,8 @@ pub struct Staged {
 /// their blocks.
 ///
 /// **What fails.** Work that can be staged later waits, and [`Runner::stage`] says so. Work that cannot be staged, or whose
-/// launch fails, is answered as failed: the lifecycle asks again, or ends the request. Rows that were not mirrored are
+/// launch fails, is answered as failed: the lifecycle asks again, or ends the request. What was to be written back the rank says
+/// to be [`Event::Broken`], and its request fails. Rows that were not mirrored are
 /// written back in whole pages by a later step. A rank that has lost its GPU, or cannot do as it was told, says
 /// [`Event::RankLost`] when nothing of it runs any more, and nothing after that. Of a process or a thread that has died, whoever
 /// looks after it says so.

@@ -150,6 +150,7 @@ static inline const char *event(void) {
         "\"mirrored\",\"request\":%s,\"rank\":0,\"step\":%u",
         "\"checkpointed\",\"request\":%s,\"rank\":0,\"pages\":%u",
         "\"spilled\",\"request\":%s,\"rank\":0,\"pages\":%u",
+        "\"broken\",\"request\":%s,\"rank\":0",
         "\"finish\",\"request\":%s", "\"abort\",\"request\":%s", "\"preempt\",\"request\":%s", "\"resume\",\"request\":%s,\"behind\":%u",
     };
     char own[64], what[256], json[320];

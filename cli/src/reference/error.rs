@@ -50,6 +50,16 @@ pub enum ReferenceError {
         /// Blocks there are.
         received: u64,
     },
+    /// A row is lifted again from a host block in which nobody wrote it.
+    #[error("row {row} of group `{group}` is lifted again from host block {block}, in which nobody wrote it")]
+    NeverWritten {
+        /// The group.
+        group: String,
+        /// The block.
+        block: u32,
+        /// The row, counted in the block.
+        row: u32,
+    },
     /// Two groups use one block.
     #[error("block {block} of pool `{pool}` belongs to group `{owner}`, but group `{group}` uses it")]
     OtherOwner {

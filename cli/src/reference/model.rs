@@ -170,6 +170,26 @@ impl<'m> Model<'m> {
         self.copy(group, (Memory::Host, from.0, from.1), (Memory::Device, to.0, to.1))
     }
 
+    /// The same of a row that was written back before: somebody has to have written it.
+    ///
+    /// # Errors
+    ///
+    /// If either slot is not the group's to use, or nobody wrote the row.
+    pub fn lift_again(
+        &mut self,
+        group: &Group,
+        from: (u32, u32),
+        to: (u32, u32),
+    ) -> Result<(), ReferenceError> {
+        match self.row(group, Memory::Host, from.0, from.1) {
+            None | Some(Row::Untouched { .. }) => {
+                let (group, (block, row)) = (group.name.clone(), from);
+                Err(ReferenceError::NeverWritten { group, block, row })
+            }
+            Some(_) => self.lift(group, from, to),
+        }
+    }
+
     /// A row of a page of the GPU becomes zeros.
     ///
     /// # Errors

@@ -107,6 +107,12 @@ fn again(
 ) -> Result<(), ReferenceError> {
     let group = frame.group;
     let Some((host, device)) = sides(group).filter(|_| group.mirror) else { return Ok(()) };
+    // Rows of tokens are there, and states; of the others, holes and a ring's slots, some may be.
+    let written = match group.shape.family {
+        Family::Ring => 0,
+        Family::State => u64::MAX,
+        Family::Tokens { tokens_per_row } => tokens / u64::from(tokens_per_row.max(1)),
+    };
     let rows = match group.shape.family {
         Family::Ring => 0..u64::from(device.rows),
         Family::State if places.state.is_none() => return Ok(()),
@@ -123,7 +129,12 @@ fn again(
     };
     for row in rows {
         let from = at(host, row, |block| frame.block_at(places, block));
-        if let Some((from, to)) = from.zip(at(device, row, |page| frame.page_at(places, page))) {
+        let Some((from, to)) = from.zip(at(device, row, |page| frame.page_at(places, page))) else {
+            continue;
+        };
+        if row < written {
+            model.lift_again(group, from, to)?;
+        } else {
             model.lift(group, from, to)?;
         }
     }

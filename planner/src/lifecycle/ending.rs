@@ -2,10 +2,11 @@
 
 use super::admit::index;
 use super::event::{Effect, Outcome};
+use super::rank::Rank;
 use super::request::{Ending, Request, RequestId, Stage};
 use super::shared::Shared;
 use crate::error::LifecycleError;
-use crate::import::{Arrival, Recurrence};
+use crate::import::Recurrence;
 
 impl Request {
     /// It has all of its tokens.
@@ -31,6 +32,15 @@ impl Request {
         }
     }
 
+    /// A rank cannot write back what it was to write: what comes after that is never safe, so nothing of it will be sealed.
+    pub fn broken(&mut self, id: RequestId, rank: Rank, shared: &mut Shared) {
+        match self.stage {
+            Stage::Lifted if !shared.lost.contains(rank) => self.stop(id, Ending::Fail, shared),
+            // Where it stops already, the rank's answer says the same.
+            _ => shared.late(),
+        }
+    }
+
     /// The engine wants its pages.
     pub fn preempt(&mut self, id: RequestId, shared: &mut Shared) -> Result<(), LifecycleError> {
         if self.stage != Stage::Lifted {
@@ -41,10 +51,11 @@ impl Request {
             return Err(LifecycleError::StepsOpen { request: id, open });
         }
         let at = self.steps.at;
-        let saved = self.state.is_some_and(|(tokens, _)| tokens == at);
-        let has_state = self.steps.begun > 0 || self.arrival == Arrival::Device;
+        // What ranks have not written themselves may lie on the device alone: some group's states may land there.
+        let saved = self.steps.begun > 0 && self.state.is_some_and(|(tokens, _)| tokens == at);
+        let has_state = self.steps.begun > 0 || self.span.imported().get() > 0;
         if shared.options.recurrence == Recurrence::State && !saved && has_state {
-            // At a page's end only where it landed on the device; else that was asked for when its last token was accepted.
+            // At a page's end only of an import; else that was asked for when its last token was accepted.
             let position = self.tail_position(shared);
             self.state = Some((at, position));
             shared.say(Effect::Save { request: id, position });

@@ -181,6 +181,14 @@ pub enum Event<'a> {
         /// One past the last page's position.
         pages: u32,
     },
+    /// Something of a request that a rank was to write back is not written, and cannot be any more: rows, a page, or states. The
+    /// rank says so once, and nothing of the request is safe there from then on. So it fails.
+    Broken {
+        /// The request.
+        request: RequestId,
+        /// The rank.
+        rank: Rank,
+    },
     /// The request has all of its tokens.
     Finish {
         /// The request.

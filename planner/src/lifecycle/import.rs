@@ -117,7 +117,7 @@ impl Request {
             return Err(LifecycleError::NotYet { request: id, what: "round", number: round, latest });
         }
         if round < self.round.number {
-            shared.counters.late = shared.counters.late.saturating_add(1);
+            shared.late();
             return Ok(());
         }
         match self.round.hear(rank, answer) {
@@ -125,7 +125,7 @@ impl Request {
                 return Err(LifecycleError::Contradiction { request: id, round, rank, answer });
             }
             Heard::Again => shared.duplicate(),
-            Heard::Late => shared.counters.late = shared.counters.late.saturating_add(1),
+            Heard::Late => shared.late(),
             Heard::First => self.conclude(id, shared),
         }
         Ok(())

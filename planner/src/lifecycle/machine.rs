@@ -171,6 +171,13 @@ impl Lifecycle {
                     this.reached(request, rank, reached, |progress| &mut progress.spills, shared)
                 })
             }
+            Event::Broken { request, rank } => {
+                self.shared.check_rank(rank)?;
+                self.with(request, |this, shared| {
+                    this.broken(request, rank, shared);
+                    Ok(())
+                })
+            }
             Event::Finish { request } => self.with(request, |this, shared| this.finish(request, shared)),
             Event::Abort { request } => self.with(request, |this, shared| {
                 this.abort(request, shared);

@@ -80,6 +80,11 @@ impl Shared {
         self.counters.duplicate = self.counters.duplicate.saturating_add(1);
     }
 
+    /// Counts a message that came after what it speaks of was settled.
+    pub const fn late(&mut self) {
+        self.counters.late = self.counters.late.saturating_add(1);
+    }
+
     pub fn release_page(&mut self, request: RequestId, page: PageId) {
         // Its map entry goes before the page does.
         self.say(Effect::ReleasePage { request, page });

@@ -1,7 +1,7 @@
 //! What is known of a request.
 
 use super::page::PageState;
-use super::rank::Ranks;
+use super::rank::{Rank, Ranks};
 use super::request::{Request, Stage};
 use super::shared::Shared;
 use crate::id::{HostBlockId, PageId};
@@ -42,6 +42,25 @@ impl<'a> RequestView<'a> {
     #[must_use]
     pub const fn awaited(self) -> Ranks {
         self.request.round.awaited()
+    }
+
+    /// Ranks that have not said yet that all is safe which they were to write so far: rows of steps, states at pages' ends, and pages
+    /// that landed on the device.
+    #[must_use]
+    pub fn unsettled(self) -> Ranks {
+        let (request, options) = (self.request, self.shared.options);
+        let landed = request.whole.is_some() && request.arrival == Arrival::Device;
+        let spills = if landed { request.received(options) } else { 0 };
+        let mut ranks = Ranks::NONE;
+        for (rank, progress) in (0..).map(Rank::new).zip(&request.progress) {
+            let safe = progress.steps >= request.steps.begun
+                && progress.checkpoints >= request.checkpoints
+                && progress.spills >= spills;
+            if !safe {
+                ranks.insert(rank);
+            }
+        }
+        ranks
     }
 
     /// Whether the producer has to keep its blocks: until it is notified, its lease is renewed.

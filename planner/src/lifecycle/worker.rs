@@ -146,7 +146,7 @@ struct Entry {
     answer: Option<Answer>,
     stopping: bool,
     cancelled: bool,
-    /// Something of it failed that cannot be done again.
+    /// Something of it failed that cannot be done again: that was said.
     broken: bool,
     /// Checkpoints and saves that are not done.
     states: u32,
@@ -439,7 +439,7 @@ impl Worker {
             return self.answer(request, if done { Answer::Done } else { Answer::Failed });
         }
         // After something is missing, nothing is said to be reached: it would speak for what is missing too.
-        entry.broken |= !done;
+        let breaks = !done && !std::mem::replace(&mut entry.broken, true);
         let broken = entry.broken;
         let news = match work {
             Work::Lift { .. } => None,
@@ -461,6 +461,7 @@ impl Worker {
             }
         };
         self.said.extend(news.filter(|_| !broken));
+        self.said.extend(Some(Event::Broken { request, rank }).filter(|_| breaks));
         self.rest(request);
     }
 }

@@ -153,7 +153,11 @@ impl World<'_> {
             (0..count).for_each(|slot| rows[slot] = Some(Row { content, slot, step: 0, settled: true }));
             let imported = view.imported().get();
             let has_states = self.life.options().recurrence == Recurrence::State;
-            if has_states && view.arrival() == Arrival::Device && first + count as u64 == imported {
+            if has_states && self.states_land && first + count as u64 == imported {
+                for side in &mut self.sides {
+                    side.states.insert(request, imported);
+                }
+            } else if has_states && view.arrival() == Arrival::Device && first + count as u64 == imported {
                 self.sides[rank.get() as usize].states.insert(request, imported);
             } else if view.state().is_some_and(|(_, at)| at == position) {
                 (0..self.life.options().ranks).for_each(|rank| {
@@ -224,7 +228,10 @@ impl World<'_> {
                     let rows = self.memory.block(source, *from, slots).clone();
                     *self.memory.page(rank, *page, slots) = rows;
                 }
-                if done && let Some((_, at)) = self.life.request(id).and_then(|view| view.state()) {
+                let view = self.life.request(id);
+                // States that land on the device are lifted when they were written back.
+                let states = view.filter(|view| !self.states_land || view.was_lifted());
+                if done && let Some((_, at)) = states.and_then(|view| view.state()) {
                     let block = self.life.request(id).unwrap().blocks()[at as usize];
                     let state = self.states.get(&(rank, block.get())).copied();
                     self.sides[rank.get() as usize].states.insert(id, state.expect("a state was saved"));

@@ -15,7 +15,9 @@ use crate::rank::Side;
 pub fn sender(event: &Event<'_>) -> Option<Rank> {
     match event {
         Event::Answer { rank, .. } | Event::Read { rank, .. } | Event::Mirrored { rank, .. } => Some(*rank),
-        Event::Checkpointed { rank, .. } | Event::Spilled { rank, .. } => Some(*rank),
+        Event::Checkpointed { rank, .. } | Event::Spilled { rank, .. } | Event::Broken { rank, .. } => {
+            Some(*rank)
+        }
         _ => None,
     }
 }
@@ -86,6 +88,8 @@ pub struct World<'a> {
     pub sealed: BTreeMap<HostBlockId, (RequestId, u64)>,
     pub next: usize,
     pub left: Faults,
+    /// Whether states land on the device, whatever becomes of rows: a group's landing is its own.
+    pub states_land: bool,
     pub scripts: &'a [Script],
 }
 
@@ -104,6 +108,7 @@ impl<'a> World<'a> {
             sealed: BTreeMap::new(),
             next: 0,
             left: faults,
+            states_land: false,
             scripts,
         }
     }

@@ -42,7 +42,11 @@ const fn any(all: u32) -> Faults {
 }
 
 fn explore(name: &str, options: LifecycleOptions, scripts: &[Script], faults: Faults) {
-    let (states, rests) = all_states(name, World::new(options, scripts, faults), 100_000_000);
+    visit(name, World::new(options, scripts, faults));
+}
+
+fn visit(name: &str, world: World<'_>) {
+    let (states, rests) = all_states(name, world, 100_000_000);
     assert!(states > 10 && rests > 0);
 }
 
@@ -141,6 +145,14 @@ fn decoding_with_the_host_ahead() {
 fn states_that_land_on_the_device() {
     let (_, options) = states();
     explore("states on the device, a preemption", options, &device(), Faults { preemptions: 1, ..NONE });
+}
+
+/// A group's states may land on the device though rows do not: nothing of them is in a host block then.
+#[test]
+fn states_that_land_where_rows_do_not() {
+    let (scripts, options) = states();
+    let world = World::new(options, &scripts, Faults { preemptions: 2, all: 2, ..NONE });
+    visit("states that land alone, two preemptions", World { states_land: true, ..world });
 }
 
 #[test]

@@ -169,11 +169,56 @@ fn a_checkpoint_that_comes_too_late_has_failed() {
     worker.begin(request, 1, 1, 1);
     worker.settle(Lane::WriteBack, 1, Settled::Superseded);
     assert_eq!(worker.next(Lane::WriteBack), None, "it is not asked for again");
+    assert_eq!(worker.say().collect::<Vec<_>>(), [Event::Broken { request, rank }]);
     // Nothing is said to be safe after it, and the rank's stop has failed.
     assert_eq!(run(&mut worker, Lane::Mirror, 2, Settled::Done), []);
     worker.hear(&Effect::Stop { request, round: 2 });
     let failed = Event::Answer { request, round: 2, rank, answer: Answer::Failed };
     assert_eq!(worker.say().collect::<Vec<_>>(), [failed]);
+}
+
+/// What a rank could not write back it says once, and the request fails: otherwise its steps would wait for ever.
+#[test]
+fn what_cannot_be_written_back_ends_its_request() {
+    let mut lifecycle = Lifecycle::new(options()).unwrap();
+    let request = lifted(&mut lifecycle, 6, &[]);
+    let (mut worker, rank) = (Worker::new(RANKS[0], 1).unwrap(), RANKS[0]);
+    worker.hear(&Effect::Lift { request, round: 1 });
+    for lane in [Lane::Lift, Lane::Mirror, Lane::Mirror] {
+        if lane == Lane::Mirror {
+            lifecycle.apply(&Event::Begin { request, tokens: 1 }).unwrap();
+            let step = lifecycle.request(request).unwrap().begun();
+            worker.begin(request, step, 1, 1);
+            lifecycle.apply(&Event::Accept { request, step, tokens: 1 }).unwrap();
+        }
+        worker.draft(lane);
+        worker.staged(lane, 1);
+        worker.settle(lane, 1, if lane == Lane::Lift { Settled::Done } else { Settled::Superseded });
+    }
+    // Both steps' rows are written back in whole pages, or would be.
+    worker.say().for_each(drop);
+    for ticket in [1, 2] {
+        worker.draft(Lane::WriteBack);
+        worker.staged(Lane::WriteBack, ticket);
+    }
+    worker.settle(Lane::WriteBack, 1, Settled::Failed);
+    worker.settle(Lane::WriteBack, 2, Settled::Failed);
+    let said: Vec<_> = worker.say().collect();
+    assert_eq!(said, [Event::Broken { request, rank }], "once");
+    let all = Ranks::first(2);
+    assert_eq!(lifecycle.request(request).unwrap().unsettled(), all);
+    let effects = lifecycle.apply(&said[0]).unwrap().to_vec();
+    assert_eq!(effects, [Effect::Stop { request, round: 2 }]);
+    // The other rank says the same, too late.
+    lifecycle.apply(&Event::Broken { request, rank: RANKS[1] }).unwrap();
+    for (rank, answer) in [(RANKS[0], Answer::Failed), (RANKS[1], Answer::Done)] {
+        lifecycle.apply(&Event::Answer { request, round: 2, rank, answer }).unwrap();
+    }
+    assert!(lifecycle.request(request).is_none());
+    let counters = lifecycle.counters();
+    assert_eq!((counters.failed, counters.late, counters.published), (1, 1, 0));
+    let unknown = lifecycle.apply(&Event::Broken { request, rank });
+    assert_eq!(unknown.unwrap_err(), LifecycleError::UnknownRequest { request });
 }
 
 #[test]

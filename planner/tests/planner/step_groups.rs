@@ -318,6 +318,26 @@ fn what_was_preempted_is_lifted_again_with_all_of_its_groups() {
     assert_eq!(engine.mirrored(request, 2)[0], None, "what is sealed is read only");
 }
 
+/// A group's states may have landed on the device, where the lifecycle knows of none: they are in no host block.
+#[test]
+fn what_was_preempted_before_any_step_has_its_states_written_back() {
+    let mut engine = Engine::new(true);
+    let request = engine.landed();
+    engine.lift();
+    for _ in 0..2 {
+        engine.tell(&Event::Preempt { request });
+        let (blocks, slot) = (engine.blocks(request), request.slot());
+        assert_eq!(engine.write_back(), expected(&[("state", &[(own(slot), block(blocks[2]))])]));
+        assert_eq!(engine.lifecycle.request(request).unwrap().stage(), Stage::Preempted);
+        engine.tell(&Event::Resume { request, behind: 0 });
+        assert_eq!(engine.lift()["state"], [(block(blocks[2]), own(slot))]);
+    }
+    // One that has computed a step since has another state.
+    engine.step(request, Settled::Done);
+    engine.tell(&Event::Preempt { request });
+    assert_eq!(engine.write_back().into_keys().collect::<Vec<_>>(), ["state"]);
+}
+
 #[test]
 fn what_landed_on_the_device_is_written_back_once_and_a_ring_with_its_first_page() {
     let mut engine = Engine::new(true);

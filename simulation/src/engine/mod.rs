@@ -10,7 +10,7 @@ use pagelift::error::LifecycleError;
 use pagelift::id::HostBlockId;
 use pagelift::import::Arrival;
 use pagelift::lifecycle::{
-    Effect, Event, Lifecycle, LifecycleCounters, LogEntry, LogHeader, Order, Rank, RequestId,
+    Effect, Event, Lifecycle, LifecycleCounters, LogEntry, LogHeader, Order, Rank, RequestId, Stage,
 };
 use pagelift::quantity::Tokens;
 use pagelift_cases::draw::Draw;
@@ -117,6 +117,25 @@ impl Engine {
     #[must_use]
     pub const fn has_orders(&self) -> bool {
         !self.orders.is_empty() || !self.computes.is_empty()
+    }
+
+    /// Nothing is on its way and no rank has anything to do: so nobody may be awaited.
+    ///
+    /// # Errors
+    /// For whom somebody waits, and would for ever.
+    pub fn check_quiet(&self) -> Result<(), String> {
+        for request in self.life.requests() {
+            let Some(view) = self.life.request(request) else { continue };
+            let awaited = match view.stage() {
+                Stage::Lifting | Stage::Stopping => view.awaited(),
+                Stage::Lifted => view.unsettled(),
+                _ => continue,
+            };
+            if !awaited.is_empty() {
+                return Err(format!("{request} is {}, and waits for {awaited} for ever", view.stage()));
+            }
+        }
+        Ok(())
     }
 
     /// Once in so many times, something goes wrong.
