@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::calls::RowsCopy;
 use super::{CaptureMode, Cuda, CudaEvent, CudaGraph, CudaStream};
-use crate::backends::pools::Pools;
+use crate::backends::bound_pools::Pools;
 use crate::backends::{Backend, NoCapture, refuse_capture};
 use crate::error::{BackendError, Error};
 use crate::geometry::Geometry;
