@@ -48,11 +48,21 @@ pub struct Descriptor {
 
 /// A side of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ListSide {
     /// The peer's memory, which is read.
     Remote,
     /// One's own memory, which is written.
     Local,
+}
+
+impl ListSide {
+    /// Whose it is, in words.
+    pub(crate) const fn whose(self) -> &'static str {
+        match self {
+            Self::Remote => "the producer's",
+            Self::Local => "this side's",
+        }
+    }
 }
 
 impl ListPair {
@@ -84,7 +94,7 @@ impl ListPair {
                 remote,
                 local,
             };
-            let entries = [End::Remote, End::Local].map(|end| pair.len(end).unwrap_or(u64::MAX));
+            let entries = [ListSide::Remote, ListSide::Local].map(|side| pair.len(side).unwrap_or(u64::MAX));
             if let Some(found) = entries.into_iter().find(|entries| *entries > MOST_ENTRIES) {
                 return Err(PairError::TooMany { group: group.clone(), found, most: MOST_ENTRIES });
             }
@@ -112,15 +122,15 @@ impl ListPair {
 
     /// The memory of one side's entries, and the GPU.
     #[must_use]
-    pub const fn memory(&self, end: End) -> (Memory, u64) {
-        let regions = &self.shape(end).regions;
+    pub const fn memory(&self, side: ListSide) -> (Memory, u64) {
+        let regions = &self.shape(side).regions;
         (regions.memory, regions.device)
     }
 
     /// Entries of one side's list.
     #[must_use]
-    pub fn entries(&self, end: End) -> u64 {
-        self.len(end).unwrap_or(0)
+    pub fn entries(&self, side: ListSide) -> u64 {
+        self.len(side).unwrap_or(0)
     }
 
     /// Entries of a step of all layers.
@@ -130,8 +140,8 @@ impl ListPair {
     }
 
     /// The numbers of the entries of a step of a page, a layer after the other.
-    pub(crate) fn numbers(&self, end: End, page: u32, step: u32) -> Option<impl Iterator<Item = i32>> {
-        let steps = u64::from(self.shape(end).steps);
+    pub(crate) fn numbers(&self, side: ListSide, page: u32, step: u32) -> Option<impl Iterator<Item = i32>> {
+        let steps = u64::from(self.shape(side).steps);
         let before = u64::from(page).checked_mul(steps)?.checked_add(step.into())?;
         let each = self.entries_of_step();
         let first = i32::try_from(before.checked_mul(each)?).ok()?;
@@ -140,20 +150,20 @@ impl ListPair {
     }
 
     /// One side's list: entry `n` is what number `n` of an import stands for.
-    pub fn descriptors(&self, end: End) -> impl Iterator<Item = Descriptor> {
-        let Shape { regions, steps } = self.shape(end);
+    pub fn descriptors(&self, side: ListSide) -> impl Iterator<Item = Descriptor> {
+        let Shape { regions, steps } = self.shape(side);
         let steps = *steps;
         let places = (0..regions.pages).flat_map(move |page| (0..steps).map(move |step| (page, step)));
-        places.flat_map(move |(page, step)| self.step(end, page, step))
+        places.flat_map(move |(page, step)| self.step(side, page, step))
     }
 
     /// The entries of one step of a page.
-    pub(crate) fn step(&self, end: End, page: u32, step: u32) -> impl Iterator<Item = Descriptor> {
-        let regions = &self.shape(end).regions;
+    pub(crate) fn step(&self, side: ListSide, page: u32, step: u32) -> impl Iterator<Item = Descriptor> {
+        let regions = &self.shape(side).regions;
         (0..self.layers).flat_map(move |layer| {
             // A checked map names no address that does not fit.
             self.pieces.iter().filter_map(move |piece| {
-                let spot = piece.spot(end);
+                let spot = piece.spot(side);
                 let base = regions.region_address(layer, spot.region, page)?;
                 let inside = u64::from(step).checked_mul(spot.step)?.checked_add(spot.offset)?;
                 Some(Descriptor {
@@ -166,24 +176,24 @@ impl ListPair {
         })
     }
 
-    fn len(&self, end: End) -> Option<u64> {
-        let Shape { regions, steps } = self.shape(end);
+    fn len(&self, side: ListSide) -> Option<u64> {
+        let Shape { regions, steps } = self.shape(side);
         u64::from(regions.pages).checked_mul((*steps).into())?.checked_mul(self.entries_of_step())
     }
 
-    const fn shape(&self, end: End) -> &Shape {
-        match end {
-            End::Remote => &self.remote,
-            End::Local => &self.local,
+    const fn shape(&self, side: ListSide) -> &Shape {
+        match side {
+            ListSide::Remote => &self.remote,
+            ListSide::Local => &self.local,
         }
     }
 }
 
 impl Piece {
-    const fn spot(&self, end: End) -> Spot {
-        match end {
-            End::Remote => self.remote,
-            End::Local => self.local,
+    const fn spot(&self, side: ListSide) -> Spot {
+        match side {
+            ListSide::Remote => self.remote,
+            ListSide::Local => self.local,
         }
     }
 }

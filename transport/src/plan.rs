@@ -11,8 +11,8 @@ use pagelift_planner::geometry::GroupKind;
 use pagelift_planner::quantity::Tokens;
 use serde::{Deserialize, Serialize};
 
-use crate::descriptors::{Descriptor, End, ListPair};
-use crate::error::PlanError;
+use crate::descriptors::{Descriptor, ListPair, ListSide};
+use crate::error::ReadPlanError;
 use crate::pairing::{PairedGroup, Peer};
 use crate::region::GroupRegions;
 
@@ -262,25 +262,26 @@ impl Peer {
         exported: &BlockTables,
         wanted: &BlockTables,
         limits: ReadLimits,
-    ) -> Result<ReadPlan, PlanError> {
+    ) -> Result<ReadPlan, ReadPlanError> {
         let mut plan = ReadPlan { imported, reads: Vec::new(), zeroes: Vec::new(), groups: Vec::new() };
         let mut taken = BTreeSet::new();
         for (name, wanted) in wanted.iter() {
             let group =
-                self.groups.get(name).ok_or_else(|| PlanError::NoSuchGroup { group: name.clone() })?;
+                self.groups.get(name).ok_or_else(|| ReadPlanError::NoSuchGroup { group: name.clone() })?;
             let nothing = BlockTable::default();
             let exported = exported.get(name).unwrap_or(&nothing);
             let mut steps = Vec::new();
             for (position, block) in wanted.iter() {
                 if !taken.insert((group.local.pool.clone(), group.local.memory, block)) {
-                    return Err(PlanError::BlockTwice { group: name.clone(), block });
+                    return Err(ReadPlanError::BlockTwice { group: name.clone(), block });
                 }
                 let covered = group.covered(name, position, imported)?;
                 let there = exported.get(position);
-                let there = there.ok_or_else(|| PlanError::NotExported { group: name.clone(), position })?;
+                let there =
+                    there.ok_or_else(|| ReadPlanError::NotExported { group: name.clone(), position })?;
                 for step in 0..group.steps() {
-                    let local = group.page(name, End::Local, block, step)?;
-                    let remote = group.page(name, End::Remote, there, step)?;
+                    let local = group.page(name, ListSide::Local, block, step)?;
+                    let remote = group.page(name, ListSide::Remote, there, step)?;
                     if step < covered {
                         steps.push(Step { position, remote, local });
                     } else {
@@ -307,7 +308,7 @@ impl Peer {
             let first = zero.first_row.checked_div(list.step_rows()).unwrap_or(0);
             let steps = zero.rows.checked_div(list.step_rows()).unwrap_or(0);
             for step in first..first.saturating_add(steps) {
-                ranges.extend(list.step(End::Local, zero.page, step));
+                ranges.extend(list.step(ListSide::Local, zero.page, step));
             }
         }
         ranges
@@ -338,7 +339,7 @@ impl ReadPlan {
         own: usize,
         steps: &[Step],
         limits: ReadLimits,
-    ) -> Result<(), PlanError> {
+    ) -> Result<(), ReadPlanError> {
         let entries_of_step = list.entries_of_step();
         let of_step = list.bytes().saturating_mul(entries_of_step);
         let mut open: Option<PlannedRead> = None;
@@ -364,10 +365,16 @@ impl ReadPlan {
             });
             read.bytes = read.bytes.saturating_add(bytes);
             for step in steps {
-                let numbers =
-                    |end, (page, step)| list.numbers(end, page, step).ok_or(PlanError::TooManyEntries);
-                read.remote.extend(numbers(End::Remote, step.remote)?);
-                read.local.extend(numbers(End::Local, step.local)?);
+                let numbers = |side: ListSide, (page, step)| {
+                    list.numbers(side, page, step).ok_or_else(|| ReadPlanError::TooManyEntries {
+                        group: list.group().clone(),
+                        side: side.whose(),
+                        entries: list.entries(side),
+                        most: i32::MAX.unsigned_abs().into(),
+                    })
+                };
+                read.remote.extend(numbers(ListSide::Remote, step.remote)?);
+                read.local.extend(numbers(ListSide::Local, step.local)?);
             }
         }
         self.reads.extend(open);
@@ -382,14 +389,14 @@ impl PairedGroup {
     }
 
     /// How many of a block's steps hold an imported token.
-    fn covered(&self, name: &Arc<str>, position: u32, imported: Tokens) -> Result<u32, PlanError> {
+    fn covered(&self, name: &Arc<str>, position: u32, imported: Tokens) -> Result<u32, ReadPlanError> {
         if self.kind != GroupKind::Paged {
             return Ok(self.steps());
         }
         let before = u64::from(position).saturating_mul(self.block_tokens);
         let tokens = imported.get().saturating_sub(before);
         if tokens == 0 {
-            return Err(PlanError::PastImport { group: name.clone(), position, imported });
+            return Err(ReadPlanError::PastImport { group: name.clone(), position, imported });
         }
         let of_step = u64::from(self.step_rows).saturating_mul(self.tokens_per_row);
         let steps = u32::try_from(tokens.div_ceil(of_step.max(1))).unwrap_or(u32::MAX);
@@ -397,18 +404,21 @@ impl PairedGroup {
     }
 
     /// The page of a block's step, and the step of that page.
-    fn page(&self, name: &Arc<str>, end: End, block: u32, step: u32) -> Result<(u32, u32), PlanError> {
-        let regions = self.regions(end);
+    fn page(
+        &self,
+        name: &Arc<str>,
+        side: ListSide,
+        block: u32,
+        step: u32,
+    ) -> Result<(u32, u32), ReadPlanError> {
+        let regions = self.regions(side);
         let of_page = regions.rows.checked_div(self.step_rows).unwrap_or(1);
         let inside = step.checked_div(of_page).unwrap_or(0);
         let page = block.checked_mul(regions.pages_per_block).and_then(|first| first.checked_add(inside));
         let page = page.filter(|page| *page < regions.pages);
-        let page = page.ok_or_else(|| PlanError::OutOfRange {
+        let page = page.ok_or_else(|| ReadPlanError::OutOfRange {
             group: name.clone(),
-            end: match end {
-                End::Remote => "the producer's",
-                End::Local => "this side's",
-            },
+            side: side.whose(),
             block,
             blocks: regions.pages.checked_div(regions.pages_per_block).unwrap_or(0),
         })?;
@@ -423,10 +433,10 @@ impl PairedGroup {
         }
     }
 
-    const fn regions(&self, end: End) -> &GroupRegions {
-        match end {
-            End::Remote => &self.remote,
-            End::Local => &self.local,
+    const fn regions(&self, side: ListSide) -> &GroupRegions {
+        match side {
+            ListSide::Remote => &self.remote,
+            ListSide::Local => &self.local,
         }
     }
 }

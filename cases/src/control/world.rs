@@ -12,7 +12,7 @@ use pagelift_planner::geometry::{
 };
 use pagelift_planner::layout::{PagedLayout, StateLayout, StatePart};
 use pagelift_planner::quantity::Tokens;
-use pagelift_transport::descriptors::{Descriptor, End};
+use pagelift_transport::descriptors::{Descriptor, ListSide};
 use pagelift_transport::error::NoticeError;
 use pagelift_transport::facts::{Element, Exchange, GroupFacts};
 use pagelift_transport::lease::{Moment, Terms};
@@ -167,8 +167,8 @@ impl Transfer for Carrier {
         let list = &lists.lists()[read.list()];
         assert_eq!(read.remote().len(), read.local().len());
         assert!(!read.local().is_empty(), "an empty read is none");
-        for (numbers, end) in [(read.remote(), End::Remote), (read.local(), End::Local)] {
-            assert!(numbers.iter().all(|number| u64::try_from(*number).unwrap() < list.entries(end)));
+        for (numbers, side) in [(read.remote(), ListSide::Remote), (read.local(), ListSide::Local)] {
+            assert!(numbers.iter().all(|number| u64::try_from(*number).unwrap() < list.entries(side)));
         }
         self.0.in_flight.set(self.0.in_flight.get() + 1);
         Ok(Reading { left: Cell::new(self.0.asks.get()), carrier: self.0.clone() })

@@ -2,7 +2,7 @@
 
 use pagelift_transport::consumer::Failure as Failed;
 use pagelift_transport::error::{
-    ConsumerError, ControlError, LeaseError, OfferError, PairError, PlanError, ProducerError,
+    ConsumerError, ControlError, LeaseError, OfferError, PairError, ProducerError, ReadPlanError,
 };
 use pagelift_transport::nixl::NixlError;
 use thiserror::Error;
@@ -23,7 +23,7 @@ pub enum LoadError {
     #[error(transparent)]
     Pair(#[from] PairError),
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] ReadPlanError),
     #[error(transparent)]
     Control(#[from] ControlError),
     #[error(transparent)]

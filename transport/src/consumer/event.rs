@@ -6,7 +6,7 @@ use pagelift_planner::lifecycle::{Event, Rank, Ranks, Read, RequestId};
 use pagelift_planner::quantity::Tokens;
 use thiserror::Error;
 
-use crate::error::{ConsumerError, PlanError};
+use crate::error::{ConsumerError, ReadPlanError};
 use crate::notice::ExportId;
 use crate::plan::BlockTables;
 use crate::receive::Ending;
@@ -97,7 +97,7 @@ pub enum Failure {
     Cancelled,
     /// What P exports is not what this side wants.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] ReadPlanError),
     /// P would free what it exports before a heartbeat can come.
     #[error("the producer's leases are too short for its heartbeats")]
     Terms,

@@ -9,7 +9,7 @@ use pagelift_planner::quantity::Tokens;
 use super::event::{ConsumerEvent, End, Failure, fills};
 use super::{ConsumerCounters, ConsumerOptions, Notices, Paired, Wanted};
 use crate::control::{Message, Wire};
-use crate::descriptors::End as ListEnd;
+use crate::descriptors::ListSide;
 use crate::error::ConsumerError;
 use crate::lease::{Holding, Moment, Terms};
 use crate::notice::{ExportId, Notice, ReadOutcome};
@@ -449,7 +449,7 @@ fn before(wanted: &BlockTables, offer: &Offer) -> Vec<(Arc<str>, Tokens)> {
 /// The GPUs that a plan's reads write.
 fn devices<L>(paired: &Paired<L>, plan: &ReadPlan) -> Vec<u64> {
     let lists = plan.reads().iter().filter_map(|read| paired.peer.lists().get(read.list()));
-    let memories = lists.map(|list| list.memory(ListEnd::Local));
+    let memories = lists.map(|list| list.memory(ListSide::Local));
     let mut devices: Vec<u64> =
         memories.filter_map(|(memory, device)| (memory == Memory::Device).then_some(device)).collect();
     devices.sort_unstable();

@@ -12,7 +12,7 @@ use crate::notice::ExportId;
 /// An import that cannot be planned.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum PlanError {
+pub enum ReadPlanError {
     /// The engines do not exchange that group.
     #[error("the engines exchange no group `{group}`")]
     NoSuchGroup {
@@ -40,12 +40,12 @@ pub enum PlanError {
         imported: Tokens,
     },
     /// A block past the end of a pool.
-    #[error("group `{group}`: block {block} is past the end of {end} pool of {blocks} blocks")]
+    #[error("group `{group}`: block {block} is past the end of {side} pool of {blocks} blocks")]
     OutOfRange {
         /// The group.
         group: Arc<str>,
         /// Whose pool.
-        end: &'static str,
+        side: &'static str,
         /// The block.
         block: u32,
         /// Blocks of the pool.
@@ -60,8 +60,17 @@ pub enum PlanError {
         block: u32,
     },
     /// Entries are numbered in 31 bits.
-    #[error("a descriptor list has more entries than can be numbered")]
-    TooManyEntries,
+    #[error("group `{group}`: {side} descriptor list has {entries} entries; at most {most} can be numbered")]
+    TooManyEntries {
+        /// The group.
+        group: Arc<str>,
+        /// Whose list.
+        side: &'static str,
+        /// Its entries.
+        entries: u64,
+        /// The limit.
+        most: u64,
+    },
 }
 
 /// Something that is no notice.

@@ -6,6 +6,6 @@ mod pairing;
 mod schema;
 
 pub use conversation::{ConsumerError, ControlError, ProducerError};
-pub use import::{LeaseError, NoticeError, PlanError, ReceiveError, WantedError};
+pub use import::{LeaseError, NoticeError, ReadPlanError, ReceiveError, WantedError};
 pub use pairing::{OfferError, PairError, RegionError};
 pub use schema::SchemaError;

@@ -5,7 +5,7 @@ use nixl_sys::{OptArgs, XferDescList, XferDlistHandle, XferOp, XferRequest};
 use super::agent::Agent;
 use super::error::NixlError;
 use super::memory::kind;
-use crate::descriptors::{Descriptor, End, ListPair};
+use crate::descriptors::{Descriptor, ListPair, ListSide};
 use crate::pairing::Peer;
 use crate::plan::PlannedRead;
 use crate::transfer::ReadingState;
@@ -49,15 +49,15 @@ impl Agent {
         if !self.inner().check_remote_metadata(name, None) {
             return Err(NixlError::NoPeer { name: name.to_owned() });
         }
-        let list = |who: &str, pair: &ListPair, end| {
-            let what = match end {
-                End::Remote => "prepare a peer's list; is all of its memory registered?",
-                End::Local => "prepare this side's list; is all of its memory registered?",
+        let list = |who: &str, pair: &ListPair, side| {
+            let what = match side {
+                ListSide::Remote => "prepare a peer's list; is all of its memory registered?",
+                ListSide::Local => "prepare this side's list; is all of its memory registered?",
             };
             let failed = NixlError::call(what);
-            let (memory, _) = pair.memory(end);
+            let (memory, _) = pair.memory(side);
             let mut list = XferDescList::new(kind(memory)).map_err(&failed)?;
-            for Descriptor { address, bytes, device, .. } in pair.descriptors(end) {
+            for Descriptor { address, bytes, device, .. } in pair.descriptors(side) {
                 let fit = usize::try_from(address).ok().zip(usize::try_from(bytes).ok());
                 let (address, bytes) = fit.ok_or_else(|| failed(nixl_sys::NixlError::InvalidParam))?;
                 list.add_desc(address, bytes, device);
@@ -68,9 +68,9 @@ impl Agent {
         let mut lists = Vec::with_capacity(peer.lists().len());
         for pair in peer.lists() {
             lists.push(Lists {
-                remote: list(name, pair, End::Remote)?,
-                local: list(OWN, pair, End::Local)?,
-                entries: [End::Remote, End::Local].map(|end| pair.entries(end)),
+                remote: list(name, pair, ListSide::Remote)?,
+                local: list(OWN, pair, ListSide::Local)?,
+                entries: [ListSide::Remote, ListSide::Local].map(|side| pair.entries(side)),
             });
         }
         Ok(Prepared { lists, _agent: self.inner().clone() })

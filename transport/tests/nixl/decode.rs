@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Tokens;
-use pagelift_transport::error::PlanError;
+use pagelift_transport::error::ReadPlanError;
 use pagelift_transport::lease::{Moment, Terms};
 use pagelift_transport::nixl::{Agent, AgentOptions, Library, NixlError, Reading};
 use pagelift_transport::offer::Offer;
@@ -103,7 +103,7 @@ fn every_kind_of_group_arrives_between_two_processes() {
     assert!(plan.reads().len() > groups.len() && !plan.zeroes().is_empty());
     let beyond = BlockTables::new().with("main", BlockTable::from_first(&[BLOCKS]));
     let refused = peer.plan(Tokens::new(1), &beyond, &beyond, ReadLimits::default());
-    assert!(matches!(refused, Err(PlanError::OutOfRange { .. })));
+    assert!(matches!(refused, Err(ReadPlanError::OutOfRange { .. })));
 
     let start = asked;
     let options = |number: usize| ReceiveOptions {

@@ -2,7 +2,7 @@
 
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Tokens;
-use pagelift_transport::error::PlanError;
+use pagelift_transport::error::ReadPlanError;
 use pagelift_transport::pairing::Peer;
 use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits, ReadPlan, Zero};
 
@@ -18,7 +18,7 @@ fn plan(
     tokens: u64,
     exported: &BlockTables,
     wanted: &BlockTables,
-) -> Result<ReadPlan, PlanError> {
+) -> Result<ReadPlan, ReadPlanError> {
     peer.plan(Tokens::new(tokens), exported, wanted, ReadLimits::default())
 }
 
@@ -53,17 +53,17 @@ fn blocks_past_either_pool_and_blocks_that_are_not_there_are_refused() {
     let refused = |tokens, exported: &[u32], wanted: &[u32]| {
         plan(&peer, tokens, &main(exported), &main(wanted)).unwrap_err()
     };
-    let out = |end, block| PlanError::OutOfRange { group: group(), end, block, blocks: 4 };
+    let out = |side, block| ReadPlanError::OutOfRange { group: group(), side, block, blocks: 4 };
     assert_eq!(refused(20, &[0, 4], &[0, 1]), out("the producer's", 4));
     assert_eq!(refused(20, &[0, u32::MAX], &[0, 1]), out("the producer's", u32::MAX));
     assert_eq!(refused(20, &[0, 1], &[0, 4]), out("this side's", 4));
-    assert_eq!(refused(20, &[0], &[0, 1]), PlanError::NotExported { group: group(), position: 1 });
-    assert_eq!(refused(20, &[0, 1], &[2, 2]), PlanError::BlockTwice { group: group(), block: 2 });
-    let past = PlanError::PastImport { group: group(), position: 1, imported: Tokens::new(16) };
+    assert_eq!(refused(20, &[0], &[0, 1]), ReadPlanError::NotExported { group: group(), position: 1 });
+    assert_eq!(refused(20, &[0, 1], &[2, 2]), ReadPlanError::BlockTwice { group: group(), block: 2 });
+    let past = ReadPlanError::PastImport { group: group(), position: 1, imported: Tokens::new(16) };
     assert_eq!(refused(16, &[0, 1], &[0, 1]), past);
     let other = BlockTables::new().with("else", BlockTable::from_first(&[0]));
     let error = plan(&peer, 20, &other, &other).unwrap_err();
-    assert_eq!(error, PlanError::NoSuchGroup { group: "else".into() });
+    assert_eq!(error, ReadPlanError::NoSuchGroup { group: "else".into() });
 }
 
 #[test]

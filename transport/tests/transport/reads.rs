@@ -2,7 +2,7 @@
 
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Tokens;
-use pagelift_transport::descriptors::{Descriptor, End};
+use pagelift_transport::descriptors::{Descriptor, ListSide};
 use pagelift_transport::pairing::Peer;
 use pagelift_transport::plan::ReadLimits;
 use proptest::prelude::*;
@@ -38,11 +38,11 @@ proptest! {
 
         // What a transport does: the lists once, then numbers.
         let prepared: Vec<[Vec<Descriptor>; 2]> = peer.lists().iter()
-            .map(|list| [End::Remote, End::Local].map(|end| list.descriptors(end).collect()))
+            .map(|list| [ListSide::Remote, ListSide::Local].map(|side| list.descriptors(side).collect()))
             .collect();
         for (list, [remote, local]) in peer.lists().iter().zip(&prepared) {
-            prop_assert_eq!(list.entries(End::Remote), remote.len() as u64);
-            prop_assert_eq!(list.entries(End::Local), local.len() as u64);
+            prop_assert_eq!(list.entries(ListSide::Remote), remote.len() as u64);
+            prop_assert_eq!(list.entries(ListSide::Local), local.len() as u64);
             prop_assert!(remote.iter().all(|own| own.memory == Memory::Device && own.bytes == list.bytes()));
             prop_assert!(local.iter().all(|own| own.memory == Memory::Host && own.bytes == list.bytes()));
         }

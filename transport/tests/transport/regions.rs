@@ -5,7 +5,7 @@ use pagelift_planner::geometry::{
 };
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::quantity::Tokens;
-use pagelift_transport::descriptors::End;
+use pagelift_transport::descriptors::ListSide;
 use pagelift_transport::error::RegionError;
 use pagelift_transport::facts::{Element, Exchange, GroupFacts};
 use pagelift_transport::offer::Offer;
@@ -161,7 +161,7 @@ fn segments_that_a_peer_says_share_bytes_name_none_past_its_memory() {
     let peer = Peer::pair(&ours.offer(BASE), &theirs).unwrap();
     let memory = theirs.regions.memory[0];
     for list in peer.lists() {
-        for entry in list.descriptors(End::Remote) {
+        for entry in list.descriptors(ListSide::Remote) {
             assert!(entry.address >= memory.address);
             assert!(entry.address + entry.bytes <= memory.address + memory.bytes, "{entry:?}");
         }

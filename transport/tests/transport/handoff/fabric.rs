@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use pagelift_transport::descriptors::{Descriptor, End};
+use pagelift_transport::descriptors::{Descriptor, ListSide};
 use pagelift_transport::notice::Notice;
 use pagelift_transport::pairing::Peer;
 use pagelift_transport::plan::PlannedRead;
@@ -132,7 +132,8 @@ impl Transfer for Agent {
             return Err(NoPeer);
         }
         let lists = peer.lists().iter();
-        let pairs = lists.map(|list| [End::Remote, End::Local].map(|end| list.descriptors(end).collect()));
+        let pairs = lists
+            .map(|list| [ListSide::Remote, ListSide::Local].map(|side| list.descriptors(side).collect()));
         Ok(Lists { peer: self.peer(name)?, pairs: pairs.collect() })
     }
 

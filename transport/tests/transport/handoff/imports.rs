@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pagelift_transport::consumer::{ConsumerEvent, ConsumerOptions, End, Failure, Notices, Wanted};
 use pagelift_transport::control::Message;
-use pagelift_transport::error::{ConsumerError, PlanError};
+use pagelift_transport::error::{ConsumerError, ReadPlanError};
 use pagelift_transport::plan::{BlockTable, BlockTables, ReadLimits};
 use pagelift_transport::producer::{Answer, ProducerEvent, ProducerOptions};
 use pagelift_transport::receive::Ending;
@@ -165,7 +165,7 @@ fn what_p_exports_and_d_does_not_want_is_told_by_name() {
     let Some(End::Failed { why: Failure::Plan(why), .. }) = world.end(1) else {
         panic!("{:?}", world.end(1))
     };
-    assert!(matches!(why, PlanError::NotExported { .. }), "{why}");
+    assert!(matches!(why, ReadPlanError::NotExported { .. }), "{why}");
     assert_eq!(world.engine.freed, [(1001, FAILED)]);
     // Blocks past P's pools are refused before anything is read.
     world.engine.exported = super::tables(&super::groups(), &world.lists, true)
@@ -175,7 +175,7 @@ fn what_p_exports_and_d_does_not_want_is_told_by_name() {
     let Some(End::Failed { why: Failure::Plan(why), .. }) = world.end(2) else {
         panic!("{:?}", world.end(2))
     };
-    assert!(matches!(why, PlanError::OutOfRange { block: 0x10_0000, .. }), "{why}");
+    assert!(matches!(why, ReadPlanError::OutOfRange { block: 0x10_0000, .. }), "{why}");
 }
 
 #[test]
