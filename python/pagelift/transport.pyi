@@ -233,11 +233,12 @@ class Consumer:
     """D's end, of one rank and one P: a connection, and imports in flight over it.
 
     `agent` has the memory of `offer` registered. It connects to a `Producer` at `address` with its `secret`, and waits for that at most
-    `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said otherwise):
-    smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
-    how long to grant an export, `reads` how long the reads of an import may take, `stopping` how long reads that were told to stop may
-    take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"control"` channel,
-    where P hears each; or over the `"transfer"`, which does not say whether they arrive. Each goes the other way where its own is lost.
+    `connect_timeout` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said
+    otherwise): smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting_timeout` is how long P may
+    take to greet and to send its offer, `grant_timeout` how long to grant an export, `read_timeout` how long the reads of an import may take,
+    `stop_timeout` how long reads that were told to stop may take until the engine hears that they are stuck, and `presence_interval` how
+    often P hears something. `notices` go over the `"control"` channel, where P hears each; or over the `"transfer"`, which does not say
+    whether they arrive. Each goes the other way where its own is lost.
 
     Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered. A wrong secret, or
     blocks that mean something else, are the event `lost`.
@@ -249,13 +250,13 @@ class Consumer:
         address: str,
         secret: bytes,
         *,
-        patience: float = 10.0,
+        connect_timeout: float = 10.0,
         most_bytes: int | None = None,
-        greeting: float = 10.0,
-        answer: float = 300.0,
-        reads: float = 60.0,
-        stopping: float = 30.0,
-        presence: float = 5.0,
+        greeting_timeout: float = 10.0,
+        grant_timeout: float = 300.0,
+        read_timeout: float = 60.0,
+        stop_timeout: float = 30.0,
+        presence_interval: float = 5.0,
         notices: Literal["control", "transfer"] = "control",
     ) -> Consumer: ...
     def begin(

@@ -23,14 +23,14 @@ class Both:
 
     count = 0
 
-    def __init__(self, ours=None, theirs=None, secret=SECRET, most_exports=8, presence=5.0, **options):
+    def __init__(self, ours=None, theirs=None, secret=SECRET, most_exports=8, presence_interval=5.0, **options):
         Both.count += 1
         self.theirs = theirs or world_side(1, "device", SEED)
         self.ours = ours or world_side(1, "host", OTHER)
         self.agents = [side.join(f"{name}-{Both.count}") for name, side in (("p", self.theirs), ("d", self.ours))]
         (p, offer), (d, own) = self.agents
         self.producer = transport.Producer(p, offer, "127.0.0.1:0", SECRET, most_exports=most_exports, **options)
-        self.consumer = transport.Consumer(d, own, self.producer.address, secret, presence=presence)
+        self.consumer = transport.Consumer(d, own, self.producer.address, secret, presence_interval=presence_interval)
 
     def until(self, done):
         return until(done, self.producer, self.consumer)
@@ -235,7 +235,7 @@ def test_an_engine_may_refuse_or_take_its_time():
 
 
 def test_an_ask_stays_the_same_while_a_decoder_says_that_it_waits():
-    with Both(presence=0.02) as both:
+    with Both(presence_interval=0.02) as both:
         ask = both.ask(1)
         start = time.monotonic()
         said = both.until(lambda _: time.monotonic() - start > 0.3)
@@ -450,7 +450,7 @@ def test_what_makes_no_sense_is_an_exception():
     # Nobody is there.
     agent, offer = world_side(1, "host").join("alone")
     with pytest.raises(transport.ControlError) as nobody:
-        transport.Consumer(agent, offer, "127.0.0.1:1", SECRET, patience=1.0)
+        transport.Consumer(agent, offer, "127.0.0.1:1", SECRET, connect_timeout=1.0)
     assert nobody.value.kind == "Stream"
 
 

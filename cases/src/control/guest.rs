@@ -51,7 +51,7 @@ pub(super) fn run(draw: &mut Draw) {
     carrier.takes(1 + draw.small(60));
     let options = ProducerOptions { terms: terms(), most_asked: 4, ..ProducerOptions::new(INCARNATION) };
     let options_of_d = ConsumerOptions {
-        presence: terms().heartbeat,
+        presence_interval: terms().heartbeat,
         notices: Notices::Control,
         ..ConsumerOptions::default()
     };

@@ -18,12 +18,12 @@ pub(super) fn run(draw: &mut Draw) {
     let [theirs, ours] = offers();
     let milliseconds = Duration::from_millis;
     let options = ConsumerOptions {
-        limits: ReadLimits { most_bytes: 1 + draw.below(0x100), ..ReadLimits::default() },
-        greeting: milliseconds(50),
-        answer: milliseconds(200),
-        reads: milliseconds(150),
-        patience: milliseconds(50),
-        presence: milliseconds(20),
+        read_limits: ReadLimits { most_bytes: 1 + draw.below(0x100), ..ReadLimits::default() },
+        greeting_timeout: milliseconds(50),
+        grant_timeout: milliseconds(200),
+        read_timeout: milliseconds(150),
+        stop_timeout: milliseconds(50),
+        presence_interval: milliseconds(20),
         ..ConsumerOptions::default()
     };
     let carrier = Carrier::default();

@@ -113,20 +113,20 @@ impl Job<'_> {
         let agent_options = AgentOptions { name: &name, plugin: &args.hand.plugin, parameters: &parameters };
         agent::with(&mut world, &offer, agent_options, |world, agent, library| {
             let clock = Instant::now();
-            let patience = Duration::from_secs(args.hand.timeout);
+            let timeout = Duration::from_secs(args.hand.timeout);
             let wire = {
                 let _waiting = progress.waiting("waits for the producer");
-                reach(address, &secret, patience)?
+                reach(address, &secret, timeout)?
             };
-            let mut limits = ReadLimits::default();
-            limits.most_bytes = args.most_bytes.unwrap_or(limits.most_bytes);
+            let mut read_limits = ReadLimits::default();
+            read_limits.most_bytes = args.most_bytes.unwrap_or(read_limits.most_bytes);
             let consumer_options = ConsumerOptions {
-                limits,
+                read_limits,
                 // P may be computing for somebody else.
-                greeting: patience,
-                answer: patience,
-                reads: patience,
-                patience: PATIENCE,
+                greeting_timeout: timeout,
+                grant_timeout: timeout,
+                read_timeout: timeout,
+                stop_timeout: PATIENCE,
                 ..ConsumerOptions::default()
             };
             let consumer = Consumer::new(agent, wire, offer.clone(), consumer_options, Moment::now(clock))?;
@@ -169,15 +169,15 @@ impl Job<'_> {
 }
 
 /// Connects to P, which may begin later than D.
-fn reach(address: SocketAddr, secret: &Secret, patience: Duration) -> Result<Link<TcpStream>, HandoffError> {
+fn reach(address: SocketAddr, secret: &Secret, timeout: Duration) -> Result<Link<TcpStream>, HandoffError> {
     let start = Instant::now();
     loop {
-        match connect(address, secret, patience) {
+        match connect(address, secret, timeout) {
             Ok(wire) => return Ok(wire),
-            Err(error) if start.elapsed() >= patience => {
+            Err(error) if start.elapsed() >= timeout => {
                 return Err(HandoffError::Late(format!(
                     "no producer is at {address} after {} s: {error}; --timeout says how long to wait",
-                    patience.as_secs()
+                    timeout.as_secs()
                 )));
             }
             Err(_) => std::thread::sleep(Duration::from_millis(50)),

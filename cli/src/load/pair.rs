@@ -121,7 +121,8 @@ impl<'a, 'b> Pair<'a, 'b> {
     /// Connects to P and waits for its offer.
     pub fn new(side: &'a mut Side<'b>, transfer: &'a Timed, producer: &Producing) -> Result<Self, LoadError> {
         let clock = Instant::now();
-        let options = ConsumerOptions { answer: PATIENCE, reads: PATIENCE, ..ConsumerOptions::default() };
+        let options =
+            ConsumerOptions { grant_timeout: PATIENCE, read_timeout: PATIENCE, ..ConsumerOptions::default() };
         let (wire, offer) = (producer.connect()?, side.offer.clone());
         let consumer = Consumer::new(transfer, wire, offer, options, Moment::now(clock))?;
         let mut own = Self { side, transfer, consumer, clock, next: 1 };

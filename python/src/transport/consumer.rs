@@ -48,11 +48,12 @@ struct Reading {
 /// D's end, of one rank and one P: a connection, and imports in flight over it.
 ///
 /// `agent` has the memory of `offer` registered. It connects to a `Producer` at `address` with its `secret`, and waits for that at most
-/// `patience` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said otherwise):
-/// smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting` is how long P may take to greet and to send its offer, `answer`
-/// how long to grant an export, `reads` how long the reads of an import may take, `stopping` how long reads that were told to stop may
-/// take until the engine hears that they are stuck, and `presence` how often P hears something. `notices` go over the `"control"` channel,
-/// where P hears each; or over the `"transfer"`, which does not say whether they arrive. Each goes the other way where its own is lost.
+/// `connect_timeout` seconds, without the interpreter; for nothing else. Reads have at most `most_bytes` bytes (64 MiB unless said
+/// otherwise): smaller ones tell more exactly what is valid when one fails. The other times are seconds: `greeting_timeout` is how long P may
+/// take to greet and to send its offer, `grant_timeout` how long to grant an export, `read_timeout` how long the reads of an import may take,
+/// `stop_timeout` how long reads that were told to stop may take until the engine hears that they are stuck, and `presence_interval` how
+/// often P hears something. `notices` go over the `"control"` channel, where P hears each; or over the `"transfer"`, which does not say
+/// whether they arrive. Each goes the other way where its own is lost.
 ///
 /// Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered. A wrong secret, or
 /// blocks that mean something else, are the event `lost`.
@@ -63,10 +64,12 @@ pub struct Consumer(Mutex<Option<Reading>>);
 impl Consumer {
     #[new]
     #[pyo3(signature = (
-        agent, offer, address, secret, *, patience=Seconds(Duration::from_secs(10)), most_bytes=None,
-        greeting=Seconds(ConsumerOptions::default().greeting), answer=Seconds(ConsumerOptions::default().answer),
-        reads=Seconds(ConsumerOptions::default().reads), stopping=Seconds(ConsumerOptions::default().patience),
-        presence=Seconds(ConsumerOptions::default().presence), notices=Word(Notices::default())
+        agent, offer, address, secret, *, connect_timeout=Seconds(Duration::from_secs(10)), most_bytes=None,
+        greeting_timeout=Seconds(ConsumerOptions::default().greeting_timeout),
+        grant_timeout=Seconds(ConsumerOptions::default().grant_timeout),
+        read_timeout=Seconds(ConsumerOptions::default().read_timeout),
+        stop_timeout=Seconds(ConsumerOptions::default().stop_timeout),
+        presence_interval=Seconds(ConsumerOptions::default().presence_interval), notices=Word(Notices::default())
     ))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
@@ -75,30 +78,30 @@ impl Consumer {
         offer: &Offer,
         address: &str,
         secret: &[u8],
-        patience: Seconds,
+        connect_timeout: Seconds,
         most_bytes: Option<u64>,
-        greeting: Seconds,
-        answer: Seconds,
-        reads: Seconds,
-        stopping: Seconds,
-        presence: Seconds,
+        greeting_timeout: Seconds,
+        grant_timeout: Seconds,
+        read_timeout: Seconds,
+        stop_timeout: Seconds,
+        presence_interval: Seconds,
         notices: Word<Notices>,
     ) -> PyResult<Self> {
         let (held, mapped) = agent.with(py, offer)?;
         let (secret, address) = (Secret::new(secret).or_raise()?, address_of(address)?);
-        let mut limits = ReadLimits::default();
-        limits.most_bytes = most_bytes.unwrap_or(limits.most_bytes);
+        let mut read_limits = ReadLimits::default();
+        read_limits.most_bytes = most_bytes.unwrap_or(read_limits.most_bytes);
         let options = ConsumerOptions {
-            limits,
-            greeting: greeting.0,
-            answer: answer.0,
-            reads: reads.0,
-            patience: stopping.0,
-            presence: presence.0,
+            read_limits,
+            greeting_timeout: greeting_timeout.0,
+            grant_timeout: grant_timeout.0,
+            read_timeout: read_timeout.0,
+            stop_timeout: stop_timeout.0,
+            presence_interval: presence_interval.0,
             notices: notices.0,
             ..ConsumerOptions::default()
         };
-        let wire = py.detach(|| connect(address, &secret, patience.0)).or_raise()?;
+        let wire = py.detach(|| connect(address, &secret, connect_timeout.0)).or_raise()?;
         let (clock, transfer) = (Instant::now(), Arc::clone(&held.agent));
         let begun = consumer::Consumer::new(transfer, wire, offer.offer.clone(), options, Moment::now(clock));
         Ok(Self(Mutex::new(Some(Reading {

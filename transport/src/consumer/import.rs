@@ -187,10 +187,10 @@ impl<R> Import<R> {
                 turn.say(&Message::Ask { request, imported, sent: turn.now.since_start() });
                 self.stage = Stage::Asked { first: turn.now, last: turn.now };
             }
-            Stage::Asked { first, .. } if turn.now.since(first) >= turn.options.answer => {
+            Stage::Asked { first, .. } if turn.now.since(first) >= turn.options.grant_timeout => {
                 self.fail(turn, Failure::NoAnswer, &mut told);
             }
-            Stage::Asked { first, last } if turn.now.since(last) >= turn.options.presence => {
+            Stage::Asked { first, last } if turn.now.since(last) >= turn.options.presence_interval => {
                 turn.say(&Message::Waiting { request: self.wanted.request, sent: turn.now.since_start() });
                 self.stage = Stage::Asked { first, last: turn.now };
             }
@@ -244,7 +244,7 @@ impl<R> Import<R> {
             return Err(Failure::Reads { why: crate::receive::Ending::LeaseLost, reason: None });
         }
         let Wanted { imported, blocks: wanted, awaited, .. } = &self.wanted;
-        let plan = paired.peer.plan(*imported, &exported, wanted, turn.options.limits)?;
+        let plan = paired.peer.plan(*imported, &exported, wanted, turn.options.read_limits)?;
         let mut zeroed = 0_u64;
         for range in plan.zeroes().iter().flat_map(|zero| paired.peer.zero_ranges(zero)) {
             let done = turn.memory.zero(range);
@@ -252,7 +252,7 @@ impl<R> Import<R> {
             zeroed = zeroed.saturating_add(range.bytes);
         }
         turn.counters.zeroed = turn.counters.zeroed.saturating_add(zeroed);
-        let (rank, timeout) = (turn.offer.rank, turn.options.reads);
+        let (rank, timeout) = (turn.offer.rank, turn.options.read_timeout);
         let options = ReceiveOptions { export, rank, awaited: *awaited, terms, asked, timeout };
         let (receive, effects) = Receive::begin(&plan, options, turn.now);
         let (count, bytes) = (plan.reads().len(), plan.bytes());
@@ -296,7 +296,7 @@ impl<R> Import<R> {
         }
         reads.hear(turn, ReadEvent::Tick, told);
         if let Some((since, false)) = reads.stopped
-            && turn.now.since(since) >= turn.options.patience
+            && turn.now.since(since) >= turn.options.stop_timeout
             && !reads.receive.is_over()
         {
             reads.stopped = Some((since, true));
@@ -315,7 +315,7 @@ impl<R> Reads<R> {
         turn: &mut Turn<'_, X, W, M>,
         told: &mut Vec<Told>,
     ) {
-        let most = turn.options.at_once;
+        let most = turn.options.turn_limits;
         while let Some(read) = self.plan.reads().get(self.parts.len()) {
             let part = self.parts.len();
             let reading = match turn.paired {

@@ -43,43 +43,43 @@ use crate::transfer::{Destination, Transfer};
 #[derive(Clone, Copy, Debug)]
 pub struct ConsumerOptions {
     /// How large a read may be.
-    pub limits: ReadLimits,
+    pub read_limits: ReadLimits,
     /// How long P may take to greet and to send its offer.
-    pub greeting: Duration,
+    pub greeting_timeout: Duration,
     /// How long P may take to grant an export: its engine may have to compute it first.
-    pub answer: Duration,
+    pub grant_timeout: Duration,
     /// How long the reads of an import may take.
-    pub reads: Duration,
+    pub read_timeout: Duration,
     /// How long reads that were told to stop may take to end, before the engine hears of it.
-    pub patience: Duration,
+    pub stop_timeout: Duration,
     /// How often P hears something, where there is nothing to say. A lease counts from the last of these words before P's grant:
     /// so it is well shorter than P's leases, or what P computes for a while is granted in vain.
-    pub presence: Duration,
+    pub presence_interval: Duration,
     /// How P hears that an import reads no more.
     pub notices: Notices,
     /// Messages that are heard in one turn.
     pub turns: u32,
     /// What is begun in one turn, of all imports, unless a single read has more. The rest follows in later turns: heartbeats are
     /// sent between.
-    pub at_once: ReadLimits,
+    pub turn_limits: ReadLimits,
 }
 
 impl Default for ConsumerOptions {
-    /// Reads of 64 MiB; ten seconds for the greeting, five minutes for an answer, one for reads, thirty seconds of patience; a
+    /// Reads of 64 MiB; ten seconds for the greeting, five minutes for a grant, one for reads, thirty seconds to stop; a
     /// word every five seconds; notices over the control channel; 256 messages a turn, and the reads of
     /// 256 MiB or 65,536 entries.
     fn default() -> Self {
         let seconds = Duration::from_secs;
         Self {
-            limits: ReadLimits::default(),
-            greeting: seconds(10),
-            answer: seconds(300),
-            reads: seconds(60),
-            patience: seconds(30),
-            presence: seconds(5),
+            read_limits: ReadLimits::default(),
+            greeting_timeout: seconds(10),
+            grant_timeout: seconds(300),
+            read_timeout: seconds(60),
+            stop_timeout: seconds(30),
+            presence_interval: seconds(5),
             notices: Notices::default(),
             turns: 256,
-            at_once: ReadLimits { most_bytes: 256 << 20, most_entries: 1 << 16 },
+            turn_limits: ReadLimits { most_bytes: 256 << 20, most_entries: 1 << 16 },
         }
     }
 }
@@ -326,10 +326,10 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
         }
         if self.paired.is_none() {
             let waited = now.since(self.begun);
-            if waited >= self.options.greeting {
+            if waited >= self.options.greeting_timeout {
                 return Err(ConsumerError::NoOffer { waited });
             }
-        } else if self.said.is_none_or(|said| now.since(said) >= self.options.presence) {
+        } else if self.said.is_none_or(|said| now.since(said) >= self.options.presence_interval) {
             self.wire.send(&Message::Here)?;
             self.said = Some(now);
         }

@@ -92,15 +92,15 @@ impl Listen for Listener {
 /// D's end: connects to P, and waits for that, but for nothing after it.
 ///
 /// # Errors
-/// What the system says, also where it takes longer than `patience`.
+/// What the system says, also where it takes longer than `timeout`.
 pub fn connect(
     address: SocketAddr,
     secret: &Secret,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<Link<TcpStream>, ControlError> {
     // Before P is given a connection that would say nothing.
     let nonce = nonce()?;
-    link(TcpStream::connect_timeout(&address, patience)?, Role::Consumer, secret, nonce)
+    link(TcpStream::connect_timeout(&address, timeout)?, Role::Consumer, secret, nonce)
 }
 
 fn link(

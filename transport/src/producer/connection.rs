@@ -90,7 +90,7 @@ impl<W: Wire> Connection<W> {
         if self.refused.is_some() {
             // What is left of this side's offer leaves; what comes means nothing any more.
             self.wire.receive()?;
-            let told = self.wire.is_flushed() || now.since(self.heard) >= options.silence;
+            let told = self.wire.is_flushed() || now.since(self.heard) >= options.silence_timeout;
             return self.refused.take_if(|_| told).map_or(Ok(Step::Nothing), Err);
         }
         loop {
@@ -103,7 +103,7 @@ impl<W: Wire> Connection<W> {
                 self.turns = 0;
                 // D says something as often as heartbeats come, even where it has nothing to say.
                 let silent = now.since(self.heard);
-                if silent >= options.silence {
+                if silent >= options.silence_timeout {
                     return Err(ProducerError::Silent { silent });
                 }
                 return Ok(Step::Nothing);

@@ -41,10 +41,10 @@ pub struct ProducerOptions {
     pub most_connections: usize,
     /// The most requests that one connection may wait for.
     pub most_asked: usize,
-    /// How long a connection may say nothing before it is closed. D says something every [`ConsumerOptions::presence`].
+    /// How long a connection may say nothing before it is closed. D says something every [`ConsumerOptions::presence_interval`].
     ///
-    /// [`ConsumerOptions::presence`]: crate::consumer::ConsumerOptions::presence
-    pub silence: Duration,
+    /// [`ConsumerOptions::presence_interval`]: crate::consumer::ConsumerOptions::presence_interval
+    pub silence_timeout: Duration,
 }
 
 impl ProducerOptions {
@@ -52,8 +52,15 @@ impl ProducerOptions {
     /// silence.
     #[must_use]
     pub fn new(incarnation: u64) -> Self {
-        let (terms, silence) = (Terms::default(), Duration::from_secs(30));
-        Self { incarnation, terms, most_exports: 4096, most_connections: 256, most_asked: 1024, silence }
+        let (terms, silence_timeout) = (Terms::default(), Duration::from_secs(30));
+        Self {
+            incarnation,
+            terms,
+            most_exports: 4096,
+            most_connections: 256,
+            most_asked: 1024,
+            silence_timeout,
+        }
     }
 }
 

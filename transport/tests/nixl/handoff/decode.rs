@@ -208,21 +208,21 @@ fn agent(offer: &Offer) -> Arc<Agent> {
 
 impl Decode {
     /// D, connected to P. Its reads may take so long.
-    pub fn new(prefill: &Prefill, reads: Duration) -> Self {
-        Self::connected(prefill.address, reads)
+    pub fn new(prefill: &Prefill, read_timeout: Duration) -> Self {
+        Self::connected(prefill.address, read_timeout)
     }
 
-    pub fn connected(prefill: SocketAddr, reads: Duration) -> Self {
+    pub fn connected(prefill: SocketAddr, read_timeout: Duration) -> Self {
         let (memory, layout, offer): (Raw, Layout, Offer) = engine(false);
         // Leases are short here, and machines may be busy: a turn is to take but a part of one.
         let turn = ReadLimits { most_bytes: 16 << 20, most_entries: 4096 };
         let options = ConsumerOptions {
-            limits: turn,
-            at_once: turn,
-            reads,
-            answer: Duration::from_secs(5),
-            patience: Duration::from_secs(3),
-            presence: Duration::from_millis(200),
+            read_limits: turn,
+            turn_limits: turn,
+            read_timeout,
+            grant_timeout: Duration::from_secs(5),
+            stop_timeout: Duration::from_secs(3),
+            presence_interval: Duration::from_millis(200),
             // Those are lost and doubled here.
             notices: Notices::Transfer,
             ..ConsumerOptions::default()

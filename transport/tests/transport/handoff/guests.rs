@@ -123,7 +123,8 @@ fn a_guest_that_asks_for_too_much_or_speaks_for_another_rank_is_closed() {
 
 #[test]
 fn a_guest_that_says_nothing_is_closed_and_one_too_many_turned_away() {
-    let limits = ProducerOptions { most_connections: 3, silence: terms().lease, ..ProducerOptions::new(1) };
+    let limits =
+        ProducerOptions { most_connections: 3, silence_timeout: terms().lease, ..ProducerOptions::new(1) };
     let mut world = World::with(options(), ProducerOptions { terms: terms(), ..limits });
     let guests: Vec<Pipe> = (0..4).map(|_| world.door.waiting.connect()).collect();
     world.pass(10);

@@ -39,7 +39,7 @@ fn an_import_lands_byte_by_byte_and_p_hears_of_it_once() {
 /// A world in which D begins one read a turn, of a block each.
 fn one_read_a_turn() -> World {
     let limits = ReadLimits { most_bytes: 1, ..ReadLimits::default() };
-    let own = ConsumerOptions { at_once: limits, limits, ..options() };
+    let own = ConsumerOptions { turn_limits: limits, read_limits: limits, ..options() };
     let mut world = World::with(own, ProducerOptions { terms: terms(), ..ProducerOptions::new(0x5eed) });
     world.pass(5);
     world
@@ -249,9 +249,9 @@ fn what_p_computes_for_longer_than_a_lease_lasts_is_read_all_the_same() {
 #[test]
 fn case_23_of_what_is_granted_too_late_to_be_believed_nothing_is_read() {
     // By D's count the lease is over before P has heard that its answer is waited for.
-    let presence = Duration::from_millis(999);
+    let presence_interval = Duration::from_millis(999);
     let producer = ProducerOptions { terms: terms(), ..ProducerOptions::new(0x5eed) };
-    let mut world = World::with(ConsumerOptions { presence, ..options() }, producer);
+    let mut world = World::with(ConsumerOptions { presence_interval, ..options() }, producer);
     world.engine.answers.extend(std::iter::repeat_n(Answer::NotYet, 970));
     world.begin(1);
     world.pass(1100);

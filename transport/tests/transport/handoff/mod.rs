@@ -110,12 +110,12 @@ struct World {
 
 fn options() -> ConsumerOptions {
     ConsumerOptions {
-        limits: ReadLimits { most_bytes: 600, ..ReadLimits::default() },
-        greeting: Duration::from_millis(100),
-        answer: Duration::from_millis(2000),
-        reads: Duration::from_millis(5000),
-        patience: Duration::from_millis(3000),
-        presence: Duration::from_millis(200),
+        read_limits: ReadLimits { most_bytes: 600, ..ReadLimits::default() },
+        greeting_timeout: Duration::from_millis(100),
+        grant_timeout: Duration::from_millis(2000),
+        read_timeout: Duration::from_millis(5000),
+        stop_timeout: Duration::from_millis(3000),
+        presence_interval: Duration::from_millis(200),
         // Tests lose and double those.
         notices: Notices::Transfer,
         ..ConsumerOptions::default()

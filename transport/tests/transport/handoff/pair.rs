@@ -49,7 +49,7 @@ pub struct Pair {
 /// Reads that take longer than a lease are given up.
 fn options() -> ConsumerOptions {
     let milliseconds = Duration::from_millis;
-    ConsumerOptions { reads: milliseconds(1200), patience: milliseconds(600), ..super::options() }
+    ConsumerOptions { read_timeout: milliseconds(1200), stop_timeout: milliseconds(600), ..super::options() }
 }
 
 fn engine(memory: Memory, producer: bool, seed: u64) -> Engine {

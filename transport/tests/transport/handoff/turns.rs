@@ -67,7 +67,7 @@ fn case_23_what_p_hears_late_in_a_turn_is_held_from_then() {
 #[test]
 fn all_imports_share_what_is_begun_in_a_turn() {
     let limits = ReadLimits { most_bytes: 1, ..ReadLimits::default() };
-    let own = ConsumerOptions { at_once: limits, limits, ..options() };
+    let own = ConsumerOptions { turn_limits: limits, read_limits: limits, ..options() };
     let mut world = World::with(own, ProducerOptions { terms: terms(), ..ProducerOptions::new(0x5eed) });
     world.pass(5);
     world.d.node.lasts.set(None);
@@ -101,7 +101,7 @@ impl Destination for Unsettled<'_> {
 fn what_is_said_to_be_valid_of_a_failed_import_was_made_visible() {
     for settles in [true, false] {
         let limits = ReadLimits { most_bytes: 1, ..ReadLimits::default() };
-        let own = ConsumerOptions { at_once: limits, limits, ..options() };
+        let own = ConsumerOptions { turn_limits: limits, read_limits: limits, ..options() };
         let mut world = World::with(own, ProducerOptions { terms: terms(), ..ProducerOptions::new(0x5eed) });
         world.pass(5);
         world.begin(1);
