@@ -279,8 +279,8 @@ class Consumer:
         least.
 
         - `paired`: P's offer is here, and its blocks mean the same.
-        - `begun`: P has granted the import of `request` as `export`, whose blocks are the tables `exported`. So many `reads` of so many
-          `bytes` are in flight, and `zeroed` bytes that no block of P has are zeros.
+        - `begun`: P has granted the import of `request` as `export`, whose blocks at the positions that were wanted are the tables
+          `exported`. So many `reads` of so many `bytes` are in flight, and `zeroed` bytes that no block of P has are zeros.
         - `ended`: the import of `request` is over, and nothing writes its blocks. `landed` says whether all bytes are here, `awaited`
           whether somebody waited for them. Where they are not, `why` is an exception, and `valid` says for each group by its name how many
           tokens from the prompt's first on are valid. `lifecycle` is the event for `Lifecycle.apply`, as it is, where `begin` was given an

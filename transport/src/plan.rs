@@ -61,6 +61,19 @@ impl BlockTable {
         self.blocks.get(index).copied().flatten()
     }
 
+    /// What it has at the positions of another, whatever else there is.
+    fn at_positions_of(&self, other: &Self) -> Self {
+        let first = self.first.max(other.first);
+        let count = |positions: u32| usize::try_from(positions).unwrap_or(usize::MAX);
+        let (skipped, taken) = (count(first.abs_diff(self.first)), count(first.abs_diff(other.first)));
+        let most = other.blocks.len().saturating_sub(taken);
+        Self {
+            first,
+            blocks: self.blocks.iter().skip(skipped).take(most).copied().collect(),
+            digests: self.digests.iter().skip(skipped).take(most).copied().collect(),
+        }
+    }
+
     /// Positions that have a block, and these.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> {
         let places = (self.first..=u32::MAX).zip(&self.blocks);
@@ -91,6 +104,23 @@ impl BlockTables {
     #[must_use]
     pub fn get(&self, group: &str) -> Option<&BlockTable> {
         self.0.get(group)
+    }
+
+    /// What they have at the positions of others, whatever else there is.
+    ///
+    /// ```
+    /// use pagelift_transport::plan::{BlockTable, BlockTables};
+    /// let tables = |table| BlockTables::new().with("main", table);
+    /// let wanted = tables(BlockTable::at(1, vec![Some(0), Some(1)]));
+    /// let theirs = tables(BlockTable::from_first(&[7, 8, 9, 10])).with("indexer", BlockTable::from_first(&[3]));
+    /// assert_eq!(theirs.at_positions_of(&wanted), tables(BlockTable::at(1, vec![Some(8), Some(9)])));
+    /// ```
+    #[must_use]
+    pub fn at_positions_of(&self, others: &Self) -> Self {
+        let own = |(group, other): (&Arc<str>, &BlockTable)| {
+            Some((group.clone(), self.0.get(group)?.at_positions_of(other)))
+        };
+        Self(others.0.iter().filter_map(own).collect())
     }
 
     /// All of them.

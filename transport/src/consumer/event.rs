@@ -29,7 +29,7 @@ pub enum ConsumerEvent<K> {
         bytes: u64,
         /// Bytes that no block of P has, and that are zeros now.
         zeroed: u64,
-        /// P's blocks, with their digests where P has sent them.
+        /// P's blocks at the positions that were wanted, with their digests where P has sent them.
         exported: BlockTables,
     },
     /// An import is over, and nothing writes its blocks. Once for each.

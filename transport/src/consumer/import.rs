@@ -18,6 +18,9 @@ use crate::plan::{BlockTables, ReadPlan};
 use crate::receive::{ReadEffect, ReadEvent, Receive, ReceiveOptions};
 use crate::transfer::{Destination, ReadingState, Transfer};
 
+/// The most bytes of P's words that are kept.
+const MOST_REASON: usize = 1 << 10;
+
 /// An import.
 pub(super) struct Import<R> {
     wanted: Wanted,
@@ -145,12 +148,19 @@ impl<R> Import<R> {
         matches!(&self.stage, Stage::Granted { export: own, .. } if *own == export) || self.reads(export)
     }
 
-    /// P answers what was said at `asked`, and has granted it later than that.
-    pub fn granted(&mut self, asked: Moment, export: ExportId, terms: Terms, blocks: BlockTables) {
+    /// P answers what was said at `asked`, and has granted it later than that. However much it has sent, no more is kept than was
+    /// wanted.
+    pub fn granted(&mut self, asked: Moment, export: ExportId, terms: Terms, blocks: &BlockTables) {
+        let blocks = blocks.at_positions_of(&self.wanted.blocks);
         self.stage = Stage::Granted { asked, export, terms, blocks };
     }
 
-    pub fn refused(&mut self, reason: String) {
+    /// P says no. Of its words so many are kept as a person reads.
+    pub fn refused(&mut self, mut reason: String) {
+        if reason.len() > MOST_REASON {
+            reason.truncate(reason.floor_char_boundary(MOST_REASON));
+            reason.shrink_to_fit();
+        }
         self.stage = Stage::Refused { reason };
     }
 

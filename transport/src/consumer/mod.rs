@@ -355,7 +355,7 @@ impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {
             Message::Granted { request, sent, export, terms, blocks } => {
                 let import = self.imports.values_mut().find(|import| import.waits_for(request, sent));
                 match import {
-                    Some(import) => import.granted(Moment::new(sent), export, terms, blocks),
+                    Some(import) => import.granted(Moment::new(sent), export, terms, &blocks),
                     None => {
                         self.counters.late_grants = self.counters.late_grants.saturating_add(1);
                         let notice = import::not_wanted(export, self.offer.rank);

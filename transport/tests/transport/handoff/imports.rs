@@ -179,6 +179,58 @@ fn what_p_exports_and_d_does_not_want_is_told_by_name() {
 }
 
 #[test]
+fn of_what_p_sends_no_more_is_kept_than_was_wanted() {
+    let mut world = World::new();
+    let needed = world.engine.exported.clone();
+    // P's blocks of a longer prompt, with digests, and of a group that nobody has asked for.
+    let longer = |table: &BlockTable| {
+        let blocks = (0..10_000).map(|position| table.get(position).or(Some(u32::MAX))).collect();
+        BlockTable::at(0, blocks).with_digests((0..10_000).collect())
+    };
+    let mut exported = BlockTables::new().with("else", BlockTable::from_first(&[7; 1000]));
+    for (name, table) in needed.iter() {
+        exported = exported.with(name, longer(table));
+    }
+    world.engine.exported = exported;
+    let wanted = world.wanted(1001).blocks;
+    world.begin(1);
+    world.pass(20);
+    let mut events = world.events.iter();
+    let kept = events.find_map(|event| match event {
+        ConsumerEvent::Begun { exported, .. } => Some(exported),
+        _ => None,
+    });
+    let kept = kept.unwrap();
+    let positions = |tables: &BlockTables| -> Vec<(String, u32)> {
+        let of = |(name, table): (_, &BlockTable)| {
+            table.iter().map(|(position, _)| (format!("{name}"), position)).collect::<Vec<_>>()
+        };
+        tables.iter().flat_map(|(name, table)| of((name.clone(), table))).collect()
+    };
+    assert_eq!(positions(kept), positions(&wanted));
+    for (name, table) in kept.iter() {
+        for (position, block) in table.iter() {
+            assert_eq!(
+                (Some(block), table.digest(position)),
+                (needed.get(name).and_then(|own| own.get(position)), Some(position.into()))
+            );
+        }
+        let past = wanted.get(name).and_then(|own| own.iter().last()).map_or(0, |(last, _)| last + 1);
+        assert_eq!((table.get(past), table.digest(past)), (None, None));
+    }
+    world.pass(50);
+    assert_eq!(world.end(1), Some(End::Landed { awaited: true, filled: true }));
+    // And of its words as many as somebody reads, whole ones.
+    world.engine.answers.push_back(Answer::Refuse { reason: "ä".repeat(1 << 20) });
+    world.begin(2);
+    world.pass(20);
+    let Some(End::Failed { why: Failure::Refused { reason }, .. }) = world.end(2) else {
+        panic!("{:?}", world.end(2))
+    };
+    assert_eq!(reason, "ä".repeat(512));
+}
+
+#[test]
 fn case_23_a_client_that_cancels_is_told_when_nothing_reads_any_more() {
     let mut world = World::new();
     world.d.node.lasts.set(Some(3000));
