@@ -210,6 +210,7 @@
 //! multiprocessor; [`CopyMethod`](backends::CopyMethod) says which of the two is faster.
 //!
 //! A whole engine loop in small is `examples/rust_engine.rs`; one that goes through a lifecycle is in [`runner`].
+#![warn(missing_debug_implementations)]
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code, reason = "what runs kernels touches raw memory")]

@@ -19,6 +19,7 @@ pub type Result<T = ()> = std::result::Result<T, Error>;
 /// assert!(matches!(Error::from(MemoryError::Released), Error::Library(pagelift::Error::Memory(_))));
 /// ```
 #[derive(Debug, ThisError)]
+#[non_exhaustive]
 pub enum Error {
     /// By the library.
     #[error(transparent)]
@@ -36,6 +37,7 @@ impl<E: Into<pagelift::Error>> From<E> for Error {
 
 /// What the library's types would not have let anybody write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
 pub enum Mismatch {
     /// A call that plans of this type do not have.
     #[error("the call is for {expected}; this is {found}")]

@@ -49,6 +49,7 @@
 //! assert!(matches!(plan.gather(&spill, vec![0], vec![3]), Err(Error::Mismatch(Mismatch::Way { .. }))));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![warn(missing_debug_implementations)]
 #![forbid(unsafe_code)]
 
 pub mod boundary;

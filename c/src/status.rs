@@ -127,6 +127,7 @@ impl<E: Into<Error>> From<E> for Failure {
                 Domain::Backend(inner) => (of_backend(inner), variant(inner)),
                 other => (Status::Internal, variant(other)),
             },
+            other => (Status::Internal, variant(other)),
         };
         Self { status, kind: Cow::Owned(kind), text: Cow::Owned(error.to_string()) }
     }
@@ -134,14 +135,9 @@ impl<E: Into<Error>> From<E> for Failure {
 
 fn of_mismatch(mismatch: Mismatch) -> Status {
     match mismatch {
-        Mismatch::Plan { .. }
-        | Mismatch::Way { .. }
-        | Mismatch::Group { .. }
-        | Mismatch::Sides { .. }
-        | Mismatch::Layout { .. }
-        | Mismatch::Launcher { .. } => Status::WrongPlan,
         Mismatch::Lift { .. } | Mismatch::Each { .. } => Status::BadValue,
         Mismatch::NoStreams => Status::Backend,
+        _ => Status::WrongPlan,
     }
 }
 

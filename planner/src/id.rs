@@ -55,7 +55,7 @@ id!(
     GroupId, "group");
 
 /// A pool of one geometry: everything in it shares one numbering of blocks. A builder gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PoolId {
     number: u32,
     geometry: u64,

@@ -21,6 +21,7 @@
 //! assert_eq!((blocks.received(), blocks.tail_page(), blocks.tail_tokens().get()), (251, 250, 19));
 //! # Ok::<(), pagelift_planner::error::SpanError>(())
 //! ```
+#![warn(missing_debug_implementations)]
 #![forbid(unsafe_code)]
 #![deny(clippy::arithmetic_side_effects)]
 

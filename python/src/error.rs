@@ -133,6 +133,7 @@ pub fn raised(error: impl Into<Error>) -> PyErr {
     let error = match error.into() {
         Error::Library(error) => error,
         Error::Mismatch(mismatch) => return mismatched(&mismatch),
+        other => return of_kind::<PageliftError>(&kind(&other), other),
     };
     let text = error.to_string();
     match error {

@@ -63,6 +63,7 @@
 // Memory is registered with NIXL by address; without that there is nothing unsafe here.
 #![cfg_attr(not(feature = "nixl"), forbid(unsafe_code))]
 #![cfg_attr(feature = "nixl", deny(unsafe_code))]
+#![warn(missing_debug_implementations)]
 #![deny(clippy::arithmetic_side_effects)]
 
 pub mod consumer;

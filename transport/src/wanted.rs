@@ -13,7 +13,7 @@ use crate::error::WantedError;
 use crate::plan::{BlockTable, BlockTables};
 
 /// What a lifecycle has said of an import, and what its numbers stand for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct WantedBy<'a> {
     /// The geometry of the groups.
     pub geometry: &'a Geometry,

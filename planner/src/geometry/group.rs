@@ -163,22 +163,7 @@ pub struct GroupKey<K> {
     kind: PhantomData<K>,
 }
 
-impl<K> Clone for GroupKey<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for GroupKey<K> {}
-
-// Derived, these would ask the kind to be comparable, which it is not.
-impl<K> PartialEq for GroupKey<K> {
-    fn eq(&self, other: &Self) -> bool {
-        (self.id, self.geometry) == (other.id, other.geometry)
-    }
-}
-
-impl<K> Eq for GroupKey<K> {}
+super::key::key!(GroupKey<K>: id, geometry);
 
 impl<K> GroupKey<K> {
     pub(crate) const fn new(id: GroupId, geometry: u64) -> Self {

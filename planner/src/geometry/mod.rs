@@ -29,6 +29,7 @@
 
 mod builder;
 mod group;
+mod key;
 mod overlap;
 mod pool;
 mod route;
@@ -71,13 +72,7 @@ pub struct Geometry {
 #[derive(Debug)]
 pub struct DigestKey<K>(pub(crate) RouteKey<DeviceToHost, K>);
 
-impl<K> Clone for DigestKey<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for DigestKey<K> {}
+key::key!(DigestKey<K>: 0);
 
 /// The tables of one geometry, uploaded once, and what plans know of its routes.
 #[derive(Debug, Default)]

@@ -28,6 +28,18 @@ impl Memory {
     }
 }
 
+/// Its [name](Memory::name).
+///
+/// ```
+/// use pagelift_planner::geometry::Memory;
+/// assert_eq!(format!("in {} memory", Memory::Host), "in host memory");
+/// ```
+impl fmt::Display for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// One allocated or registered range, at the address by which the *device* reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Region {

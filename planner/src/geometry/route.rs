@@ -25,13 +25,7 @@ pub struct RouteKey<D, K> {
     types: PhantomData<fn(D, K)>,
 }
 
-impl<D, K> Clone for RouteKey<D, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D, K> Copy for RouteKey<D, K> {}
+super::key::key!(RouteKey<D, K>: index, geometry);
 
 impl<D, K> RouteKey<D, K> {
     pub(crate) const fn new(index: u32, geometry: u64) -> Self {
@@ -43,13 +37,7 @@ impl<D, K> RouteKey<D, K> {
 #[derive(Debug)]
 pub struct CompactRouteKey<D, K>(pub(crate) RouteKey<D, K>);
 
-impl<D, K> Clone for CompactRouteKey<D, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D, K> Copy for CompactRouteKey<D, K> {}
+super::key::key!(CompactRouteKey<D, K>: 0);
 
 /// What plans need to know of a route.
 #[derive(Clone, Copy, Debug)]

@@ -86,13 +86,7 @@ pub struct SideKey<K> {
     kind: PhantomData<K>,
 }
 
-impl<K> Clone for SideKey<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K> Copy for SideKey<K> {}
+super::key::key!(SideKey<K>: index, geometry);
 
 impl<K> SideKey<K> {
     pub(crate) const fn new(index: u32, geometry: u64) -> Self {

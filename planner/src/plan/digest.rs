@@ -30,7 +30,7 @@ pub struct DigestPlan {
 }
 
 /// Which of a plan's digests a call added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DigestNumber {
     /// The filling of the plan that it belongs to.
     filling: u64,

@@ -25,6 +25,7 @@ mod event;
 mod import;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use pagelift_planner::quantity::Tokens;
@@ -153,6 +154,17 @@ struct Paired<L> {
     peer: Peer,
     lists: L,
     offer: Offer,
+}
+
+/// Says where it stands, and nothing of its transport, its wire and the imports.
+impl<X: Transfer, W, K> fmt::Debug for Consumer<X, W, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut own = f.debug_struct("Consumer");
+        own.field("producer", &self.paired.as_ref().map(|paired| &paired.name));
+        own.field("in_flight", &self.imports.len()).field("over", &self.over);
+        own.field("options", &self.options).field("counters", &self.counters);
+        own.finish_non_exhaustive()
+    }
 }
 
 impl<X: Transfer, W: Wire, K: Copy + Ord> Consumer<X, W, K> {

@@ -89,6 +89,10 @@ impl Greeting {
         Self { role, nonce }
     }
 
+    pub(super) const fn role(&self) -> Role {
+        self.role
+    }
+
     /// What is sent.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; GREETING] {
@@ -180,6 +184,16 @@ pub struct Frames {
     /// The largest content that is taken.
     most: usize,
     dead: bool,
+}
+
+/// Says nothing of its keys, or of what is in its frames.
+impl fmt::Debug for Frames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut own = f.debug_struct("Frames");
+        own.field("sent", &self.send.number).field("received", &self.receive.number);
+        own.field("waiting_bytes", &self.waiting.len()).field("dead", &self.dead);
+        own.finish_non_exhaustive()
+    }
 }
 
 impl Frames {

@@ -1,5 +1,6 @@
 //! A conversation that never waits: both ends ask it when they have time.
 
+use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 
 use super::frames::{Frames, Greeting, MOST_FRAME, Nonce, Role, Secret};
@@ -58,6 +59,23 @@ enum State {
     Greeted { frames: Box<Frames>, proved: bool },
     /// Why it is over.
     Over(ControlError),
+}
+
+/// Says nothing of its secret and keys, or of what is said.
+impl<S> fmt::Debug for Link<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state: &dyn fmt::Debug = match &self.state {
+            State::Greeting(_) => &"greeting",
+            State::Greeted { proved: false, .. } => &"greeted",
+            State::Greeted { proved: true, .. } => &"proved",
+            State::Over(why) => why,
+        };
+        let mut own = f.debug_struct("Link");
+        own.field("role", &self.own.role()).field("state", state);
+        own.field("waiting_messages", &self.waiting.len());
+        own.field("leaving_bytes", &self.leaving.len().saturating_sub(self.sent));
+        own.finish_non_exhaustive()
+    }
 }
 
 impl<S: Read + Write> Link<S> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use nixl_sys::{AgentConfig, Backend, NotificationMap, OptArgs, RegistrationHandle, ThreadSync};
@@ -66,6 +67,17 @@ pub struct Agent {
     peers: Mutex<BTreeMap<String, usize>>,
     backend: Backend,
     agent: nixl_sys::Agent,
+}
+
+/// Says nothing of what is the library's.
+impl fmt::Debug for Agent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let registered: Vec<&Registered> = self.registrations.iter().map(|(own, _)| own).collect();
+        f.debug_struct("Agent")
+            .field("registered", &registered)
+            .field("peers", &self.peers)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Agent {

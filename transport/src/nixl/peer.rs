@@ -1,5 +1,7 @@
 //! A peer's blocks: lists that are prepared once, and reads by numbers.
 
+use std::fmt;
+
 use nixl_sys::{OptArgs, XferDescList, XferDlistHandle, XferOp, XferRequest};
 
 use super::agent::Agent;
@@ -20,6 +22,14 @@ pub struct Prepared {
     _agent: nixl_sys::Agent,
 }
 
+/// Says nothing of what is the library's.
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entries: Vec<[u64; 2]> = self.lists.iter().map(|own| own.entries).collect();
+        f.debug_struct("Prepared").field("entries", &entries).finish_non_exhaustive()
+    }
+}
+
 struct Lists {
     remote: XferDlistHandle,
     local: XferDlistHandle,
@@ -38,6 +48,13 @@ pub struct Reading {
     request: XferRequest,
     agent: nixl_sys::Agent,
     at_once: bool,
+}
+
+/// Says nothing of what is the library's: it is not even asked how far it is.
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading").field("at_once", &self.at_once).finish_non_exhaustive()
+    }
 }
 
 impl Agent {

@@ -13,6 +13,7 @@
 
 mod connection;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,6 +206,17 @@ pub struct Producer<X, L: Listen, B> {
 
 /// Connections that are taken in one turn: others go on meanwhile, however many come.
 const MOST_TAKEN: usize = 64;
+
+/// Says where it stands, and nothing of its transport, its connections and the exports.
+impl<X, L: Listen, B> fmt::Debug for Producer<X, L, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut own = f.debug_struct("Producer");
+        own.field("connections", &self.connections.len()).field("held", &self.exports.len());
+        own.field("stopping", &self.stopping).field("options", &self.options);
+        own.field("counters", &(self.counters, self.exports.counters()));
+        own.finish_non_exhaustive()
+    }
+}
 
 impl<X: Transfer, L: Listen, B> Producer<X, L, B> {
     /// A producer that listens. The memory that `offer` lists is registered with `transfer` before this.

@@ -1,13 +1,13 @@
 //! The control channel: what is said arrives, and nothing else does.
 
-use std::io::{Read, Write};
+use std::io::{Cursor, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use pagelift_planner::geometry::Memory;
 use pagelift_planner::quantity::Tokens;
 use pagelift_transport::control::{
-    Frames, Greeting, Listen, Listener, MOST_FRAME, Message, Role, Secret, Wire, connect,
+    Frames, Greeting, Link, Listen, Listener, MOST_FRAME, Message, Role, Secret, Wire, connect,
 };
 use pagelift_transport::error::ControlError;
 use pagelift_transport::lease::Terms;
@@ -80,6 +80,20 @@ fn who_lacks_the_secret_says_nothing() {
     assert_eq!(producer.next(), Err(ControlError::Forged));
     assert_eq!(Secret::new(b"fifteen bytes..").unwrap_err(), ControlError::Secret { bytes: 15, least: 16 });
     assert_eq!(format!("{:?}", secret()), "Secret");
+}
+
+#[test]
+fn no_key_and_no_secret_is_printed() {
+    let [frames, _] = conversation();
+    let words = "Frames { sent: 0, received: 0, waiting_bytes: 0, dead: false, .. }";
+    assert_eq!(format!("{frames:?}"), words);
+    let mut link = Link::new(Cursor::new(Vec::new()), Role::Producer, &secret(), [3; 32]);
+    link.send(&Message::Bye).unwrap();
+    let words = "Link { role: Producer, state: \"greeting\", waiting_messages: 1, leaving_bytes: 48, .. }";
+    assert_eq!(format!("{link:?}"), words);
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap(), &secret()).unwrap();
+    let address = listener.address().unwrap();
+    assert_eq!(format!("{listener:?}"), format!("Listener {{ address: Ok({address}), .. }}"));
 }
 
 #[test]
