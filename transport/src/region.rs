@@ -4,12 +4,13 @@
 //! no byte outside of the memory that it lists.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use pagelift_planner::geometry::{Geometry, Memory, Region};
 use serde::{Deserialize, Serialize};
 
-use crate::error::{RegionError, SchemaError};
+use crate::error::{RangeFault, RegionError, SchemaError};
 use crate::facts::{Exchange, GroupFacts};
 use crate::schema::{self, GroupSchema, PayloadSchema};
 
@@ -49,6 +50,40 @@ impl MemoryRange {
     /// What ranges are sorted by.
     const fn place(&self) -> (Memory, u64, u64) {
         (self.memory, self.device, self.address)
+    }
+
+    /// Whether all bytes of another are its own.
+    fn holds(&self, other: &Self) -> bool {
+        (self.memory, self.device) == (other.memory, other.device)
+            && self.address <= other.address
+            && self.end().zip(other.end()).is_some_and(|(own, end)| end <= own)
+    }
+
+    /// What is wrong with it in a list, after one with which nothing is.
+    fn fault(&self, before: Option<Self>) -> Option<RangeFault> {
+        if self.bytes == 0 {
+            return Some(RangeFault::Empty);
+        }
+        if self.end().is_none() {
+            return Some(RangeFault::PastEnd);
+        }
+        let before = before?;
+        if self.place() < before.place() {
+            return Some(RangeFault::Unsorted { before });
+        }
+        let together = (self.memory, self.device) == (before.memory, before.device);
+        let apart = before.end().is_some_and(|end| end <= self.address);
+        (together && !apart).then_some(RangeFault::Shared { before })
+    }
+}
+
+/// `4096 bytes at 0x10000 of device memory 1`.
+impl fmt::Display for MemoryRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { memory, device, address, bytes } = self;
+        write!(f, "{bytes} bytes at {address:#x} of {memory} memory")?;
+        // The host is one, so a number of it is worth being seen.
+        if *memory == Memory::Device || *device > 0 { write!(f, " {device}") } else { Ok(()) }
     }
 }
 
@@ -119,12 +154,13 @@ impl RegionMap {
                 bytes: region.bytes(),
             };
             memory.extend(pool.regions().iter().map(range));
-            let outside = || RegionError::Outside { group: own.name.clone(), what: "a base" };
             let base = |&base: &u64| {
+                let unreachable = |why| RegionError::Unreachable { group: own.name.clone(), base, why };
                 let region = pool.regions().iter().find(|region| region.holds(base, base));
-                let region = region.ok_or_else(outside)?;
-                let inside = base.checked_sub(region.address()).ok_or_else(outside)?;
-                inside.checked_add(address(*region)).ok_or_else(outside)
+                let region = region.ok_or_else(|| unreachable("it lies in no region of its pool"))?;
+                let inside = base.checked_sub(region.address());
+                let reached = inside.and_then(|inside| inside.checked_add(address(*region)));
+                reached.ok_or_else(|| unreachable("it would be past 64 bits"))
             };
             let place = |segment: &pagelift_planner::layout::Segment| {
                 let place = Place {
@@ -161,19 +197,14 @@ impl RegionMap {
             let (found, most) = (self.memory.len(), MOST_ENTRIES);
             return Err(RegionError::TooMany { what: "ranges of memory", found, most });
         }
-        let mut neighbours = self.memory.iter().zip(self.memory.iter().skip(1));
-        let apart = neighbours.all(|(low, high)| {
-            (low.memory, low.device) < (high.memory, high.device)
-                || (low.memory, low.device) == (high.memory, high.device)
-                    && low.end().is_some_and(|end| end <= high.address)
-        });
-        if !apart || self.memory.iter().any(|range| range.bytes == 0 || range.end().is_none()) {
-            return Err(RegionError::Ranges);
+        let mut before = None;
+        for (index, &range) in self.memory.iter().enumerate() {
+            if let Some(fault) = range.fault(before.replace(range)) {
+                return Err(RegionError::Range { index, range, fault });
+            }
         }
-        let named = schema.groups.keys().find(|name| !self.groups.contains_key(*name));
-        let named = named.or_else(|| self.groups.keys().find(|name| !schema.groups.contains_key(*name)));
-        if let Some(group) = named {
-            return Err(RegionError::Unpaired { group: group.clone() });
+        if let Some((group, lacks)) = unpaired(&schema.groups, &self.groups) {
+            return Err(RegionError::Unpaired { group, lacks });
         }
         for (name, group) in &self.groups {
             let Some(own) = schema.groups.get(name) else { continue };
@@ -199,6 +230,17 @@ impl RegionMap {
             }),
         }
     }
+}
+
+/// A name that is in one of two maps alone, and which of them lacks it.
+fn unpaired<A, B>(
+    schema: &BTreeMap<Arc<str>, A>,
+    map: &BTreeMap<Arc<str>, B>,
+) -> Option<(Arc<str>, &'static str)> {
+    let alone = schema.keys().find(|name| !map.contains_key(*name)).map(|name| (name, "region map"));
+    let alone =
+        alone.or_else(|| map.keys().find(|name| !schema.contains_key(*name)).map(|name| (name, "schema")));
+    alone.map(|(name, lacks)| (name.clone(), lacks))
 }
 
 /// Each range once, and those that share bytes as one: memory that is registered twice is an error of some transports and
@@ -233,8 +275,18 @@ impl GroupRegions {
     /// Whether a page has no byte but those of its rows, so that several of them make a block.
     #[must_use]
     pub fn is_dense(&self, schema: &GroupSchema) -> bool {
-        let bytes = self.region_bytes.iter().try_fold(0_u64, |sum, &bytes| sum.checked_add(bytes));
-        bytes.is_some() && schema.row_bytes().checked_mul(self.rows.into()) == bytes
+        let bytes = self.page_bytes();
+        bytes.is_some() && self.bytes_of_rows(schema) == bytes
+    }
+
+    /// Bytes of all regions of a page, if they fit.
+    fn page_bytes(&self) -> Option<u64> {
+        self.region_bytes.iter().try_fold(0_u64, |sum, &bytes| sum.checked_add(bytes))
+    }
+
+    /// Bytes of all rows of a page, if they fit.
+    fn bytes_of_rows(&self, schema: &GroupSchema) -> Option<u64> {
+        schema.row_bytes().checked_mul(self.rows.into())
     }
 
     /// Where a page's region begins, if there are such a layer, region and page, and the address fits.
@@ -269,8 +321,9 @@ impl GroupRegions {
             return Err(RegionError::Zero { group: group(), what });
         }
         // Entries of descriptor lists are numbered in 31 bits, and pages before that.
-        if i32::try_from(self.pages).is_err() {
-            return Err(RegionError::Outside { group: group(), what: "the number of pages" });
+        let most = i32::MAX.unsigned_abs();
+        if self.pages > most {
+            return Err(RegionError::TooManyPages { group: group(), found: self.pages, most });
         }
         if self.rows.checked_mul(self.pages_per_block) != Some(schema.rows) {
             return Err(RegionError::Rows {
@@ -281,24 +334,56 @@ impl GroupRegions {
             });
         }
         if self.pages_per_block > 1 && !self.is_dense(schema) {
-            return Err(RegionError::NotDense { group: group(), pages: self.pages_per_block });
+            return Err(RegionError::NotDense {
+                group: group(),
+                pages: self.pages_per_block,
+                page_bytes: self.page_bytes().unwrap_or(u64::MAX),
+                row_bytes: self.bytes_of_rows(schema).unwrap_or(u64::MAX),
+            });
         }
-        if !self.segments.keys().eq(schema.segments.keys()) {
-            return Err(RegionError::Segments { group: group() });
+        if let Some((segment, lacks)) = unpaired(&schema.segments, &self.segments) {
+            return Err(RegionError::Segments { group: group(), segment, lacks });
         }
         for (segment, place) in &self.segments {
             let row_bytes = schema.segments.get(segment).map_or(0, |own| u64::from(own.row_bytes));
-            let region = usize::try_from(place.region).ok().and_then(|index| self.region_bytes.get(index));
-            let last = u64::from(self.rows.saturating_sub(1)).checked_mul(place.row_stride);
-            let end = last
-                .and_then(|bytes| bytes.checked_add(place.offset))
-                .and_then(|bytes| bytes.checked_add(row_bytes));
-            let fits = region.zip(end).is_some_and(|(region, end)| end <= *region);
-            if !fits || place.row_stride < row_bytes {
-                return Err(RegionError::Outside { group: group(), what: "a segment" });
-            }
+            self.check_segment(name, segment, *place, row_bytes)?;
         }
         self.check_bases(name, schema, memory)
+    }
+
+    /// Refuses a segment whose rows share bytes or do not lie in a page.
+    fn check_segment(
+        &self,
+        group: &Arc<str>,
+        segment: &Arc<str>,
+        place: Place,
+        row_bytes: u64,
+    ) -> Result<(), RegionError> {
+        let (group, segment) = (|| group.clone(), || segment.clone());
+        let Place { region, offset, row_stride } = place;
+        let there = usize::try_from(region).ok().and_then(|index| self.region_bytes.get(index));
+        let Some(&region_bytes) = there else {
+            let regions = self.region_bytes.len();
+            return Err(RegionError::NoSuchRegion { group: group(), segment: segment(), region, regions });
+        };
+        if row_stride < row_bytes {
+            return Err(RegionError::RowsShare { group: group(), segment: segment(), row_stride, row_bytes });
+        }
+        let last = u64::from(self.rows.saturating_sub(1)).checked_mul(row_stride);
+        let end = last.and_then(|last| last.checked_add(offset)?.checked_add(row_bytes));
+        if end.is_some_and(|end| end <= region_bytes) {
+            return Ok(());
+        }
+        Err(RegionError::RowsOutside {
+            group: group(),
+            segment: segment(),
+            rows: self.rows,
+            row_bytes,
+            row_stride,
+            offset,
+            region,
+            region_bytes,
+        })
     }
 
     /// Refuses bases whose pages do not lie in one range of the group's memory each.
@@ -314,29 +399,28 @@ impl GroupRegions {
         if u64::try_from(found) != Ok(expected) || found > MOST_ENTRIES {
             return Err(RegionError::Bases { group: name.clone(), expected, found, most: MOST_ENTRIES });
         }
-        let outside = || RegionError::Outside { group: name.clone(), what: "a page" };
-        let mut bases = self.bases.iter();
-        for _ in 0..schema.layers {
-            for &bytes in &self.region_bytes {
-                for extent in 0..self.extents() {
-                    let base = *bases.next().ok_or_else(outside)?;
-                    let before = extent.saturating_mul(self.pages_per_extent);
-                    let pages = self.pages.saturating_sub(before).min(self.pages_per_extent);
-                    let last = u64::from(pages.saturating_sub(1)).checked_mul(self.page_stride);
-                    let end =
-                        last.and_then(|last| last.checked_add(bytes)).and_then(|end| end.checked_add(base));
-                    let end = end.ok_or_else(outside)?;
-                    let place = (self.memory, self.device, base);
-                    let after = memory.partition_point(|range| range.place() <= place);
-                    let range = after.checked_sub(1).and_then(|index| memory.get(index));
-                    let holds = |range: &MemoryRange| {
-                        (range.memory, range.device) == (self.memory, self.device)
-                            && range.end().is_some_and(|own| end <= own)
-                    };
-                    if !range.is_some_and(holds) {
-                        return Err(outside());
-                    }
-                }
+        let regions = self.region_bytes.iter().enumerate();
+        let places = (0..schema.layers).flat_map(|layer| {
+            let regions = regions.clone();
+            regions.flat_map(move |region| (0..self.extents()).map(move |extent| (layer, region, extent)))
+        });
+        // Bases first: without any, layers are not counted.
+        for (&base, (layer, (region, &bytes), extent)) in self.bases.iter().zip(places) {
+            let before = extent.saturating_mul(self.pages_per_extent);
+            let count = self.pages.saturating_sub(before).min(self.pages_per_extent);
+            let last = u64::from(count.saturating_sub(1)).checked_mul(self.page_stride);
+            let span = last.and_then(|last| last.checked_add(bytes));
+            let pages = MemoryRange {
+                memory: self.memory,
+                device: self.device,
+                address: base,
+                bytes: span.unwrap_or(u64::MAX),
+            };
+            let after = memory.partition_point(|range| range.place() <= pages.place());
+            let range = after.checked_sub(1).and_then(|index| memory.get(index)).copied();
+            if span.is_none() || !range.is_some_and(|range| range.holds(&pages)) {
+                let group = name.clone();
+                return Err(RegionError::PagesOutside { group, layer, region, extent, pages, range });
             }
         }
         Ok(())

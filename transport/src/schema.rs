@@ -246,9 +246,11 @@ impl GroupSchema {
         let (group, side) = side(geometry, facts)?;
         let name = &facts.name;
         let pages = pages_per_block(group.kind(), exchange, side, facts)?;
-        let overflow = || SchemaError::Overflow { group: name.clone(), what: "the tokens of a block" };
-        let slots = u32::try_from(side.slots().get()).map_err(|_| overflow())?;
-        let tokens_per_row = u32::try_from(side.tokens_per_row().get()).map_err(|_| overflow())?;
+        let fits = |what, found: u64| {
+            u32::try_from(found).map_err(|_| SchemaError::Overflow { group: name.clone(), what, found })
+        };
+        let block_tokens = side.slots().get().saturating_mul(pages.into());
+        let rows = u64::from(side.rows().get()).saturating_mul(pages.into());
         let mut segments = BTreeMap::new();
         for segment in side.segments() {
             let own = facts.segments.iter().find(|(own, ..)| &**own == segment.name());
@@ -274,9 +276,9 @@ impl GroupSchema {
         Ok(Self {
             kind: group.kind(),
             layers: group.layers(),
-            block_tokens: slots.checked_mul(pages).ok_or_else(overflow)?,
-            tokens_per_row,
-            rows: side.rows().get().checked_mul(pages).ok_or_else(overflow)?,
+            block_tokens: fits("the tokens of a block", block_tokens)?,
+            tokens_per_row: fits("the tokens of a row", side.tokens_per_row().get())?,
+            rows: fits("the rows of a block", rows)?,
             conv_order: side.conv_order(),
             draft: facts.draft,
             sharing: facts.sharing,

@@ -7,5 +7,5 @@ mod schema;
 
 pub use conversation::{ConsumerError, ControlError, ProducerError};
 pub use import::{LeaseError, NoticeError, ReadPlanError, ReceiveError, WantedError};
-pub use pairing::{OfferError, PairError, RegionError};
+pub use pairing::{OfferError, PairError, RangeFault, RegionError};
 pub use schema::SchemaError;

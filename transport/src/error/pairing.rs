@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::SchemaError;
+use crate::region::MemoryRange;
 
 /// A region map that does not fit its schema, or names what is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -29,14 +30,26 @@ pub enum RegionError {
         second_memory: &'static str,
     },
     /// A group of the map alone, or of the schema alone.
-    #[error("group `{group}` is in the schema or in the region map, and not in both")]
+    #[error("group `{group}`: the {lacks} lacks it; schema and region map must have the same groups")]
     Unpaired {
         /// The group.
         group: Arc<str>,
+        /// Where it is not: `schema` or `region map`.
+        lacks: &'static str,
     },
     /// Ranges must be apart and in order.
-    #[error("the ranges of memory are not sorted, or empty, or share bytes, or end past 64 bits")]
-    Ranges,
+    #[error(
+        "range {index} of the region map's memory, {range}, {fault}; \
+         ranges must be sorted by memory, GPU and address, and must not share a byte"
+    )]
+    Range {
+        /// Which range of the list.
+        index: usize,
+        /// The range.
+        range: MemoryRange,
+        /// What is wrong with it.
+        fault: RangeFault,
+    },
     /// Too much of something.
     #[error("the region map has {found} {what}; at most {most}")]
     TooMany {
@@ -68,18 +81,92 @@ pub enum RegionError {
         expected: u32,
     },
     /// Pages with bytes of nobody's between their rows do not make a block.
-    #[error("group `{group}`: a block is {pages} pages, which only pages without padding may be")]
+    #[error(
+        "group `{group}`: a block is {pages} pages of {page_bytes} bytes, and the rows of a page have {row_bytes}: \
+         only pages without padding may be several"
+    )]
     NotDense {
         /// The group.
         group: Arc<str>,
         /// Pages of a block.
         pages: u32,
+        /// Bytes of a page.
+        page_bytes: u64,
+        /// Bytes of its rows.
+        row_bytes: u64,
+    },
+    /// Pages are numbered in 31 bits.
+    #[error("group `{group}`: its pool has {found} pages; at most {most} can be numbered")]
+    TooManyPages {
+        /// The group.
+        group: Arc<str>,
+        /// Pages of the pool.
+        found: u32,
+        /// How many may be.
+        most: u32,
     },
     /// Segments pair by name.
-    #[error("group `{group}`: the region map has other segments than the schema")]
+    #[error(
+        "group `{group}`: the {lacks} lacks segment `{segment}`; schema and region map must have the same segments"
+    )]
     Segments {
         /// The group.
         group: Arc<str>,
+        /// The segment.
+        segment: Arc<str>,
+        /// Where it is not: `schema` or `region map`.
+        lacks: &'static str,
+    },
+    /// A segment of a region that a page does not have.
+    #[error(
+        "group `{group}`: segment `{segment}` lies in region {region}, counted from 0, of a page that has {regions}"
+    )]
+    NoSuchRegion {
+        /// The group.
+        group: Arc<str>,
+        /// The segment.
+        segment: Arc<str>,
+        /// The region that was named.
+        region: u32,
+        /// Regions of a page.
+        regions: usize,
+    },
+    /// Rows that share bytes.
+    #[error(
+        "group `{group}`: rows of segment `{segment}` are {row_stride} bytes apart, and have {row_bytes}: they share bytes"
+    )]
+    RowsShare {
+        /// The group.
+        group: Arc<str>,
+        /// The segment.
+        segment: Arc<str>,
+        /// Bytes from one row to the next.
+        row_stride: u64,
+        /// Bytes of a row.
+        row_bytes: u64,
+    },
+    /// Rows past the end of their region.
+    #[error(
+        "group `{group}`: {rows} rows of segment `{segment}`, {row_bytes} bytes each and {row_stride} apart \
+         from byte {offset} on, end past the {region_bytes} bytes of region {region} of a page"
+    )]
+    RowsOutside {
+        /// The group.
+        group: Arc<str>,
+        /// The segment.
+        segment: Arc<str>,
+        /// Rows of a page.
+        rows: u32,
+        /// Bytes of a row.
+        row_bytes: u64,
+        /// Bytes from one row to the next.
+        row_stride: u64,
+        /// Bytes from the region's start to row 0.
+        offset: u64,
+        /// The region of the page.
+        region: u32,
+        /// Its size.
+        region_bytes: u64,
     },
     /// A base for each layer, region and extent.
     #[error("group `{group}`: {found} bases; expected {expected}, and at most {most}")]
@@ -93,14 +180,65 @@ pub enum RegionError {
         /// As many as may be.
         most: usize,
     },
-    /// Something that is not inside of what it should be.
-    #[error("group `{group}`: {what} is not where the map's memory is, or does not fit")]
-    Outside {
+    /// Pages that are not in the memory that the map lists.
+    #[error(
+        "group `{group}`: the pages of layer {layer}, region {region}, extent {extent} are {pages}, \
+         outside of the region map's memory{}",
+        nearest(*range)
+    )]
+    PagesOutside {
         /// The group.
         group: Arc<str>,
-        /// What.
-        what: &'static str,
+        /// The layer.
+        layer: u32,
+        /// The region of a page.
+        region: usize,
+        /// The extent of the pool.
+        extent: u32,
+        /// From the first byte of the first page to the last of the last; as many as there can be, where they do not fit.
+        pages: MemoryRange,
+        /// The last range of the map's that begins no later.
+        range: Option<MemoryRange>,
     },
+    /// A base of this side's that its transport cannot reach.
+    #[error("group `{group}`: its base at {base:#x} has no address for the transport: {why}")]
+    Unreachable {
+        /// The group.
+        group: Arc<str>,
+        /// The base, by the address that the geometry has.
+        base: u64,
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// What is wrong with a range of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RangeFault {
+    /// It has no byte.
+    #[error("is empty")]
+    Empty,
+    /// Its last address does not fit.
+    #[error("ends past 64 bits")]
+    PastEnd,
+    /// It is not in its place.
+    #[error("comes after {before}, which is later")]
+    Unsorted {
+        /// The range before it in the list.
+        before: MemoryRange,
+    },
+    /// Some bytes are listed twice.
+    #[error("shares bytes with the one before it, {before}")]
+    Shared {
+        /// The range before it in the list.
+        before: MemoryRange,
+    },
+}
+
+/// The range that might have held something.
+fn nearest(range: Option<MemoryRange>) -> String {
+    range.map_or_else(String::new, |range| format!("; the nearest range before them is {range}"))
 }
 
 /// An offer that cannot be read or does not fit together.

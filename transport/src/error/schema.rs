@@ -127,12 +127,14 @@ pub enum SchemaError {
         field: &'static str,
     },
     /// A number that does not fit.
-    #[error("group `{group}`: {what} do not fit 32 bits")]
+    #[error("group `{group}`: {what} are {found}; at most {} can be written down", u32::MAX)]
     Overflow {
         /// The group.
         group: Arc<str>,
         /// What of it.
         what: &'static str,
+        /// How many there are.
+        found: u64,
     },
     /// A schema that could not be written down.
     #[error("the schema is not to be compared: {reason}")]

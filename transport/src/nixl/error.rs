@@ -42,13 +42,13 @@ pub enum NixlError {
         reason: String,
     },
     /// Registered memory shares bytes with memory that is registered already.
-    #[error("memory {range:?} shares bytes with memory that is registered; register each range once")]
+    #[error("memory of {range} shares bytes with memory that is registered; register each range once")]
     RegisteredTwice {
         /// The range.
         range: MemoryRange,
     },
     /// A range that this process cannot have.
-    #[error("memory {range:?} is empty, or does not fit this process's addresses")]
+    #[error("memory of {range} is empty, or does not fit this process's addresses")]
     Range {
         /// The range.
         range: MemoryRange,
