@@ -358,11 +358,10 @@ pub extern "C" fn pagelift_registry_read(
                 return Err(MemoryError::Outside { at, length, bytes: has }.into());
             }
             let mut at = at;
-            into.put_by(PIECE, |wanted| {
-                let mut piece = vec![0; wanted];
-                memory.read(id, at, &mut piece)?;
-                at = at.saturating_add(wanted as u64);
-                Ok(piece)
+            into.put_by(PIECE, |piece| {
+                memory.read(id, at, piece)?;
+                at = at.saturating_add(piece.len() as u64);
+                Ok(())
             })
         })
     })

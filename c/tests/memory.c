@@ -105,6 +105,11 @@ static void objects(const struct world *world) {
     pagelift_region_id region;
     EACH_MAY_FAIL(pagelift_registry_allocate(world->registry, world->backend, PAGELIFT_MEMORY_HOST, 1 << 20, &region),
                   OK(pagelift_registry_release(world->registry, region)));
+    static unsigned char bytes[(4 << 20) + 100];
+    OK(pagelift_registry_allocate(world->registry, world->backend, PAGELIFT_MEMORY_HOST, sizeof bytes, &region));
+    EACH_MAY_FAIL(pagelift_registry_read(world->registry, region, 0, bytes, sizeof bytes), (void)0);
+    EACH_MAY_FAIL(pagelift_registry_write(world->registry, region, 0, bytes, sizeof bytes), (void)0);
+    OK(pagelift_registry_release(world->registry, region));
 }
 
 /* Text is as long as its caller likes. */

@@ -343,19 +343,22 @@ impl<T: Plain> Room<T> {
 }
 
 impl Room<u8> {
-    /// Puts bytes there by and by, as many as there is room for: `next` gives those that come next, `most` at most.
-    pub fn put_by(self, most: usize, mut next: impl FnMut(usize) -> Outcome<Vec<u8>>) -> Outcome {
+    /// Puts bytes there by and by, as many as there is room for, `most` at a time: `next` fills in those that come next.
+    pub fn put_by(self, most: usize, mut next: impl FnMut(&mut [u8]) -> Outcome) -> Outcome {
+        let bytes = self.1.min(most);
+        let no_memory = |_| {
+            Failure::new(Status::OutOfMemory, format!("there is no memory for {bytes} bytes on their way"))
+        };
+        let mut piece = Vec::new();
+        piece.try_reserve_exact(bytes).map_err(no_memory)?;
+        piece.resize(bytes, 0);
         let mut done = 0;
         while done < self.1 {
-            let wanted = (self.1 - done).min(most);
-            let bytes = next(wanted)?;
-            let count = bytes.len().min(wanted);
-            if count == 0 {
-                break;
-            }
-            // SAFETY: as in `put_list`, from the `done`th on: `done + count` is at most what there is room for.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.add(done), count) };
-            done += count;
+            piece.truncate(self.1 - done);
+            next(&mut piece)?;
+            // SAFETY: as in `put_list`, from the `done`th on: with this piece it is at most what there is room for.
+            unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), self.0.add(done), piece.len()) };
+            done += piece.len();
         }
         Ok(())
     }
