@@ -248,7 +248,7 @@ static pagelift_report done(pagelift_launcher launcher, pagelift_ticket ticket) 
     bool is_done = false;
     NEED(pagelift_launcher_is_done(launcher, ticket, &is_done));
     if (!is_done) fail("a plan that ran is not done");
-    pagelift_report report;
+    pagelift_report report = {.size = sizeof report};
     NEED(pagelift_launcher_report(launcher, ticket, &report));
     return report;
 }

@@ -35,8 +35,8 @@
  * 1. It points to as many items of its type as the count beside it says, to be read, or to be written where it is not
  *    const; text ends with a 0.
  * 2. Until the call returns, no other thread writes what is read, nor touches what is written.
- * 3. A struct begins with its `size`, set to sizeof of the struct: also one that the call fills. Structs may grow; a
- *    library knows the sizes of earlier headers.
+ * 3. A struct that has a `size` begins with it, set to sizeof of the struct: also one that the call fills. Such structs
+ *    may grow; a library knows the sizes of earlier headers. Those without stay as they are.
  * Calls whose caller promises more say so by number.
  *
  * No call throws or unwinds. A mistake of this library's is PAGELIFT_INTERNAL.
@@ -642,6 +642,8 @@ typedef struct {
 
 // What a launch reported of one plan.
 typedef struct {
+  // sizeof(pagelift_report).
+  uint32_t size;
   // Rows that a row plan copied; 0 for page plans.
   uint32_t rows;
   // Entries of slot mappings that were rightly left alone: padding, pages without a mirror, tokens that were not accepted.
@@ -900,6 +902,10 @@ typedef struct {
 
 // What of a lifecycle is free.
 typedef struct {
+  // sizeof(pagelift_lifecycle_room).
+  uint32_t size;
+  // 0.
+  uint32_t reserved;
   // Requests that are not over.
   uint64_t requests;
   // Pages that nobody holds.
@@ -1121,17 +1127,17 @@ typedef struct {
 
 // What a step's plans have in them.
 typedef struct {
+  // sizeof(pagelift_staged).
+  uint32_t size;
+  // 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed,
+  // and the step goes on without. `pagelift_last_error` has the message.
+  int32_t failed;
   // Requests that are lifted.
   uint64_t lifts;
   // States and pages that are written back.
   uint64_t write_backs;
   // Requests whose step is mirrored.
   uint64_t mirrors;
-  // 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed,
-  // and the step goes on without. `pagelift_last_error` has the message.
-  int32_t failed;
-  // 0.
-  uint32_t reserved;
 } pagelift_staged;
 
 // A function of the caller's that replays a graph, given what it has asked for: 0 means that it has done so.
@@ -1425,7 +1431,7 @@ pagelift_status pagelift_launcher_is_done(pagelift_launcher launcher,
                                           pagelift_ticket ticket,
                                           bool *is_done);
 
-// Tells what the launch reported of a ticket's plan.
+// Tells what the launch reported of a ticket's plan. Set `report->size` before.
 //
 // Errors: PAGELIFT_LAUNCH where it is not done; otherwise as `pagelift_launcher_state`.
 pagelift_status pagelift_launcher_report(pagelift_launcher launcher,
@@ -1660,7 +1666,7 @@ pagelift_status pagelift_lifecycle_users(pagelift_lifecycle lifecycle,
                                          uint32_t block,
                                          uint32_t *users);
 
-// Tells what of a lifecycle is free.
+// Tells what of a lifecycle is free. Set `free->size` before.
 //
 // Errors: those of handles.
 pagelift_status pagelift_lifecycle_rooms(pagelift_lifecycle lifecycle,
@@ -2095,6 +2101,7 @@ pagelift_status pagelift_runner_hear(pagelift_runner runner,
 
 // Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any
 // waits; UINT64_MAX is all), and mirrors. A step in which nothing is computed is staged too, until the runner is idle.
+// Set `staged->size` before.
 //
 // Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step
 // may run before a call succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.

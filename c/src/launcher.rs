@@ -268,6 +268,8 @@ pub extern "C" fn pagelift_launcher_is_done(
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
+    /// sizeof(pagelift_report).
+    pub size: u32,
     /// Rows that a row plan copied; 0 for page plans.
     pub rows: u32,
     /// Entries of slot mappings that were rightly left alone: padding, pages without a mirror, tokens that were not accepted.
@@ -276,7 +278,7 @@ pub struct Report {
     pub bad: u32,
 }
 
-/// Tells what the launch reported of a ticket's plan.
+/// Tells what the launch reported of a ticket's plan. Set `report->size` before.
 ///
 /// Errors: PAGELIFT_LAUNCH where it is not done; otherwise as `pagelift_launcher_state`.
 #[unsafe(no_mangle)]
@@ -286,9 +288,11 @@ pub extern "C" fn pagelift_launcher_report(
     report: Out<Report>,
 ) -> Status {
     answer(|| {
-        let out = report.ready("report")?;
-        out.put(look(launcher, ticket, |state| match state {
-            RustState::Done(launcher::Report { rows, skipped, bad }) => Ok(Report { rows, skipped, bad }),
+        let out = report.sized("report")?;
+        out.put_sized(look(launcher, ticket, |state| match state {
+            RustState::Done(launcher::Report { rows, skipped, bad }) => {
+                Ok(Report { size: 0, rows, skipped, bad })
+            }
             state => {
                 let text =
                     format!("there is no report: the ticket is {}", format!("{state:?}").to_lowercase());

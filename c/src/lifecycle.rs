@@ -239,6 +239,10 @@ pub extern "C" fn pagelift_lifecycle_users(lifecycle: Lifecycle, block: u32, use
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LifecycleRoom {
+    /// sizeof(pagelift_lifecycle_room).
+    pub size: u32,
+    /// 0.
+    pub reserved: u32,
     /// Requests that are not over.
     pub requests: u64,
     /// Pages that nobody holds.
@@ -249,15 +253,17 @@ pub struct LifecycleRoom {
     pub available_blocks: u64,
 }
 
-/// Tells what of a lifecycle is free.
+/// Tells what of a lifecycle is free. Set `free->size` before.
 ///
 /// Errors: those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_lifecycle_rooms(lifecycle: Lifecycle, free: Out<LifecycleRoom>) -> Status {
     answer(|| {
-        let free = free.ready("free")?;
-        free.put(lifecycle.handle().look(|own| {
+        let free = free.sized("free")?;
+        free.put_sized(lifecycle.handle().look(|own| {
             Ok(LifecycleRoom {
+                size: 0,
+                reserved: 0,
                 requests: own.requests().count() as u64,
                 free_pages: own.free_pages() as u64,
                 free_blocks: own.free_blocks() as u64,

@@ -213,35 +213,36 @@ pub extern "C" fn pagelift_runner_hear(runner: Runner, order: Text) -> Status {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
+    /// sizeof(pagelift_staged).
+    pub size: u32,
+    /// 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed,
+    /// and the step goes on without. `pagelift_last_error` has the message.
+    pub failed: i32,
     /// Requests that are lifted.
     pub lifts: u64,
     /// States and pages that are written back.
     pub write_backs: u64,
     /// Requests whose step is mirrored.
     pub mirrors: u64,
-    /// 0, or the status that says why some of it could not be planned or staged: the rank answers that it has failed,
-    /// and the step goes on without. `pagelift_last_error` has the message.
-    pub failed: i32,
-    /// 0.
-    pub reserved: u32,
 }
 
 /// Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any
 /// waits; UINT64_MAX is all), and mirrors. A step in which nothing is computed is staged too, until the runner is idle.
+/// Set `staged->size` before.
 ///
 /// Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step
 /// may run before a call succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_stage(runner: Runner, lift_bytes: u64, staged: Out<Staged>) -> Status {
     answer(|| {
-        let out = staged.ready("staged")?;
+        let out = staged.sized("staged")?;
         let staged = runner.handle().change(|own| {
             own.steps.stage(|steps, memory| Ok(steps.stage(memory, Bytes::new(lift_bytes))?))
         })?;
         let runner::Staged { lifts, write_backs, mirrors, failed } = staged;
         let failed = failed.map_or(Status::Ok, |error| answer(|| Err(error.into()))) as i32;
         let [lifts, write_backs, mirrors] = [lifts, write_backs, mirrors].map(|count| count as u64);
-        out.put(Staged { lifts, write_backs, mirrors, failed, reserved: 0 });
+        out.put_sized(Staged { size: 0, failed, lifts, write_backs, mirrors });
         Ok(())
     })
 }

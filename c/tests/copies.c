@@ -249,7 +249,7 @@ static void mirrors(struct world *world) {
             uint32_t kind = draw(8);
             world->slots[entry] = kind == 0 ? -1 : (int64_t)slot + (kind == 1 ? PAGES * TOKENS : 0);
         }
-        pagelift_report expected = {0, 0, 0};
+        pagelift_report expected = {.size = sizeof expected};
         for (unsigned request = 0; request < REQUESTS; ++request) {
             for (int32_t token = world->starts[request]; token < world->starts[request + 1]; ++token) {
                 int64_t slot = world->slots[token];
@@ -375,7 +375,7 @@ static void tickets(struct world *world) {
     CHECK(first.launcher == id && first.number == 1 && second.number == 2);
     IS(PAGELIFT_RING_FULL, pagelift_launcher_stage(launcher, plan, &third));
     SAID("RingFull", "2 staging slots");
-    pagelift_report report;
+    pagelift_report report = {.size = sizeof report};
     IS(PAGELIFT_LAUNCH, pagelift_launcher_report(launcher, first, &report));
     OK(pagelift_launcher_launch(launcher));
     pagelift_ticket_state state;

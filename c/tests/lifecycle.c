@@ -145,14 +145,14 @@ static void apply(const char *event) {
 static int32_t refuses(void *user) {
     ++*(int *)user;
     /* What the replay is made with is in use. */
-    pagelift_staged staged;
+    pagelift_staged staged = {.size = sizeof staged};
     CHECK(pagelift_runner_stage(runner, UINT64_MAX, &staged) == PAGELIFT_BUSY);
     return 7;
 }
 
 /* One step, which computes a token where it is told to; events go to the scheduler. */
 static void step(bool computes) {
-    pagelift_staged staged;
+    pagelift_staged staged = {.size = sizeof staged};
     OK(pagelift_runner_stage(runner, UINT64_MAX, &staged));
     CHECK(staged.failed == PAGELIFT_OK);
     OK(pagelift_runner_before_forward(runner));
@@ -189,7 +189,7 @@ static void step(bool computes) {
 
 /* What makes no sense is refused, and changes nothing. */
 static void misuse(void) {
-    pagelift_staged staged;
+    pagelift_staged staged = {.size = sizeof staged};
     char text[64];
     int calls = 0;
     IS(PAGELIFT_BAD_TEXT, pagelift_lifecycle_apply(lifecycle, "{\"event\":\"no such\"}"));
@@ -326,7 +326,7 @@ int main(void) {
     }
     OK(pagelift_runner_is_lost(runner, &lost));
     CHECK(!lost);
-    pagelift_lifecycle_room room;
+    pagelift_lifecycle_room room = {.size = sizeof room};
     OK(pagelift_lifecycle_rooms(lifecycle, &room));
     CHECK(room.requests == 0 && room.free_pages == PAGES && room.available_blocks == BLOCKS && room.free_blocks < BLOCKS);
     OK(pagelift_lifecycle_counters(lifecycle, known, sizeof known, NULL));

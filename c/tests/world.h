@@ -309,7 +309,7 @@ static inline pagelift_report run(pagelift_launcher launcher, pagelift_plan plan
     bool done = false;
     OK(pagelift_launcher_is_done(launcher, ticket, &done));
     CHECK(done);
-    pagelift_report report;
+    pagelift_report report = {.size = sizeof report};
     OK(pagelift_launcher_report(launcher, ticket, &report));
     return report;
 }

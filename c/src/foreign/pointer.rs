@@ -418,6 +418,9 @@ versioned! {
     crate::rows::RowBinding => "pagelift_row_binding",
     crate::launcher::LauncherOptions => "pagelift_launcher_options",
     crate::launcher::Counters => "pagelift_counters",
+    crate::launcher::Report => "pagelift_report",
     crate::lifecycle::LifecycleOptions => "pagelift_lifecycle_options",
+    crate::lifecycle::LifecycleRoom => "pagelift_lifecycle_room",
     crate::runner::RunnerOptions => "pagelift_runner_options",
+    crate::runner::Staged => "pagelift_staged",
 }
