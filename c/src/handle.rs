@@ -251,18 +251,13 @@ impl<T: Object> Table<T> {
 }
 
 fn busy<T: Object>() -> Failure {
-    Failure::new(
-        Status::Busy,
-        format!("another thread is in a call with this {}", T::KIND.name().trim_start_matches("a ")),
-    )
+    Failure::busy(T::KIND.name())
 }
 
 /// What a lock that is tried says.
 pub fn tried<G>(tried: Result<G, TryLockError<G>>, what: &'static str) -> Outcome<G> {
     tried.map_err(|error| match error {
-        TryLockError::WouldBlock => {
-            Failure::new(Status::Busy, format!("another thread is in a call with {what}"))
-        }
+        TryLockError::WouldBlock => Failure::busy(what),
         TryLockError::Poisoned(_) => broken(what),
     })
 }

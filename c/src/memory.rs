@@ -88,12 +88,12 @@ pub struct Shared {
 impl Shared {
     /// The registry, beside others who read it.
     pub fn read(&self) -> Outcome<RwLockReadGuard<'_, memory::Registry>> {
-        tried(self.memory.try_read(), "the registry")
+        tried(self.memory.try_read(), "a registry")
     }
 
     /// The registry, alone.
     pub fn write(&self) -> Outcome<RwLockWriteGuard<'_, memory::Registry>> {
-        tried(self.memory.try_write(), "the registry")
+        tried(self.memory.try_write(), "a registry")
     }
 }
 

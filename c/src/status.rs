@@ -4,6 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ffi::c_char;
+use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pagelift::error as rust;
@@ -81,12 +82,22 @@ pub enum Status {
     Internal = 900,
 }
 
-/// Why a call was refused.
+/// Why a call was refused. Words are made of it when somebody asks for them: what a step may often meet, such as a full ring or
+/// something in use, allocates nothing.
 #[derive(Debug)]
 pub struct Failure {
     status: Status,
-    kind: Cow<'static, str>,
-    text: Cow<'static, str>,
+    why: Why,
+}
+
+#[derive(Debug)]
+enum Why {
+    /// What this interface says of its own.
+    Said(Cow<'static, str>),
+    /// Another thread is in a call with one of these.
+    InUse(&'static str),
+    /// What pagelift says.
+    Error(Error),
 }
 
 /// What a call comes to.
@@ -95,7 +106,31 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// One of this interface's own.
     pub fn new(status: Status, text: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, kind: Cow::Owned(format!("{status:?}")), text: text.into() }
+        Self { status, why: Why::Said(text.into()) }
+    }
+
+    /// That another thread is in a call with something, such as `a plan`.
+    pub const fn busy(what: &'static str) -> Self {
+        Self { status: Status::Busy, why: Why::InUse(what) }
+    }
+
+    /// Its kind, in one word.
+    fn kind(&self) -> String {
+        match &self.why {
+            Why::Said(_) | Why::InUse(_) => variant(&self.status),
+            Why::Error(error) => variant(told_apart(error).1),
+        }
+    }
+
+    /// What it says.
+    fn text(&self) -> String {
+        match &self.why {
+            Why::Said(text) => text.to_string(),
+            Why::InUse(what) => {
+                format!("another thread is in a call with this {}", what.trim_start_matches("a "))
+            }
+            Why::Error(error) => error.to_string(),
+        }
     }
 
     /// What the call answers.
@@ -112,24 +147,28 @@ pub fn bad_value(what: &str, found: impl std::fmt::Display, expected: &str) -> F
 
 impl<E: Into<Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        use pagelift::Error as Domain;
         let error = error.into();
-        let (status, kind) = match &error {
-            Error::Mismatch(inner) => (of_mismatch(*inner), variant(inner)),
-            Error::Library(error) => match error {
-                Domain::Layout(inner) => (Status::Layout, variant(inner)),
-                Domain::Span(inner) => (Status::Span, variant(inner)),
-                Domain::Geometry(inner) => (Status::Geometry, variant(inner)),
-                Domain::Plan(inner) => (of_plan(inner), variant(inner)),
-                Domain::Lifecycle(inner) => (of_lifecycle(inner), variant(inner)),
-                Domain::Memory(inner) => (of_memory(inner), variant(inner)),
-                Domain::Launch(inner) => (of_launch(inner), variant(inner)),
-                Domain::Backend(inner) => (of_backend(inner), variant(inner)),
-                other => (Status::Internal, variant(other)),
-            },
-            other => (Status::Internal, variant(other)),
-        };
-        Self { status, kind: Cow::Owned(kind), text: Cow::Owned(error.to_string()) }
+        Self { status: told_apart(&error).0, why: Why::Error(error) }
+    }
+}
+
+/// The status of an error, and what its kind is a variant of.
+fn told_apart(error: &Error) -> (Status, &dyn Debug) {
+    use pagelift::Error as Domain;
+    match error {
+        Error::Mismatch(inner) => (of_mismatch(*inner), inner),
+        Error::Library(error) => match error {
+            Domain::Layout(inner) => (Status::Layout, inner),
+            Domain::Span(inner) => (Status::Span, inner),
+            Domain::Geometry(inner) => (Status::Geometry, inner),
+            Domain::Plan(inner) => (of_plan(inner), inner),
+            Domain::Lifecycle(inner) => (of_lifecycle(inner), inner),
+            Domain::Memory(inner) => (of_memory(inner), inner),
+            Domain::Launch(inner) => (of_launch(inner), inner),
+            Domain::Backend(inner) => (of_backend(inner), inner),
+            other => (Status::Internal, other),
+        },
+        other => (Status::Internal, other),
     }
 }
 
@@ -215,21 +254,21 @@ fn said(panic: &(dyn Any + Send)) -> String {
 /// capture.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_last_error(buffer: Out<c_char>, room: usize, needed: Out<usize>) -> Status {
-    tell(buffer, room, needed, |failure| failure.text.clone())
+    tell(buffer, room, needed, Failure::text)
 }
 
 /// Tells the kind of the last failure of this thread in one word, such as "Unregistered": the variant of the Rust error,
 /// which Python has as `kind`. Otherwise as `pagelift_last_error`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_last_error_kind(buffer: Out<c_char>, room: usize, needed: Out<usize>) -> Status {
-    tell(buffer, room, needed, |failure| failure.kind.clone())
+    tell(buffer, room, needed, Failure::kind)
 }
 
 fn tell(
     buffer: Out<c_char>,
     room: usize,
     needed: Out<usize>,
-    what: impl FnOnce(&Failure) -> Cow<'static, str>,
+    what: impl FnOnce(&Failure) -> String,
 ) -> Status {
     let text = LAST.try_with(|last| last.borrow().as_ref().map(what)).ok().flatten();
     let told = TextOut::new(buffer, room, needed).and_then(|out| out.put(&text.unwrap_or_default()));
@@ -296,15 +335,15 @@ mod tests {
     #[test]
     fn a_panic_becomes_an_answer() {
         assert_eq!(answer(|| panic!("for the test")), Status::Internal);
-        let text = LAST.with(|last| last.borrow().as_ref().map(|failure| failure.text.clone()));
+        let text = LAST.with(|last| last.borrow().as_ref().map(Failure::text));
         assert_eq!(text.as_deref(), Some("a mistake of pagelift's: for the test"));
     }
 
     #[test]
     fn errors_keep_their_domain_and_their_kind() {
         let failure = Failure::from(rust::MemoryError::Released);
-        assert_eq!((failure.status, &*failure.kind), (Status::Registry, "Released"));
+        assert_eq!((failure.status, &*failure.kind()), (Status::Registry, "Released"));
         let failure = Failure::from(rust::LaunchError::NoSlots);
-        assert_eq!((failure.status, &*failure.kind), (Status::Launch, "NoSlots"));
+        assert_eq!((failure.status, &*failure.kind()), (Status::Launch, "NoSlots"));
     }
 }

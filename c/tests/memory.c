@@ -1,6 +1,8 @@
 /* Memory that cannot be had: whatever asks for more than some bytes answers PAGELIFT_OUT_OF_MEMORY, has done nothing, and does it when
  * there is memory again. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
 
 #include "world.h"
 
@@ -13,14 +15,15 @@ int main(void) {
 
 #else
 
-/* The program's allocator is glibc's, but for what is told to fail: allocations of `least` bytes and more, from the one after `pass`. */
+/* The program's allocator is glibc's, but for what is told to fail: a thread's allocations of `least` bytes and more, from the one after
+ * `pass`. */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-static size_t least = SIZE_MAX;
-static unsigned pass, failed;
+static _Thread_local size_t least = SIZE_MAX;
+static _Thread_local unsigned pass, failed;
 
 static int fails(size_t size) {
     if (size < least) return 0;
@@ -128,12 +131,59 @@ static void texts(void) {
     OK(pagelift_lifecycle_free(lifecycle));
 }
 
+static pagelift_region_id large;
+static atomic_bool over;
+
+/* Looks at the registry for most of the time. */
+static void *reads(void *argument) {
+    const struct world *world = argument;
+    static unsigned char bytes[4 << 20];
+    while (!atomic_load(&over)) {
+        pagelift_status status = pagelift_registry_read(world->registry, large, 0, bytes, sizeof bytes);
+        CHECK(status == PAGELIFT_OK || status == PAGELIFT_BUSY);
+    }
+    return NULL;
+}
+
+/* What engines meet in any step is said without any memory: a ring that is full, and a registry that is in use. */
+static void hot_calls(struct world *world) {
+    pagelift_plan plan;
+    pagelift_launcher launcher;
+    pagelift_ticket ticket;
+    pagelift_launcher_options options = {.size = sizeof options, .slots = 1};
+    OK(pagelift_restore_plan_new(world->geometry, NULL, &plan));
+    OK(pagelift_launcher_bind(world->backend, world->registry, plan, &options, &launcher));
+    OK(pagelift_launcher_stage(launcher, plan, &ticket));
+    least = 0, pass = 0, failed = 0;
+    pagelift_status status = pagelift_launcher_stage(launcher, plan, &ticket);
+    CHECK(memory_is_there() == 0);
+    IS(PAGELIFT_RING_FULL, status);
+    SAID("RingFull", "all 1 staging slots");
+
+    pthread_t thread;
+    OK(pagelift_registry_allocate(world->registry, world->backend, PAGELIFT_MEMORY_HOST, 4 << 20, &large));
+    CHECK(pthread_create(&thread, NULL, reads, world) == 0);
+    do {
+        least = 0, pass = 0, failed = 0;
+        status = pagelift_launcher_launch(launcher);
+        CHECK(memory_is_there() == 0);
+    } while (status == PAGELIFT_OK);
+    IS(PAGELIFT_BUSY, status);
+    SAID("Busy", "another thread is in a call with this registry");
+    atomic_store(&over, true);
+    CHECK(pthread_join(thread, NULL) == 0);
+    OK(pagelift_registry_release(world->registry, large));
+    OK(pagelift_launcher_free(launcher));
+    OK(pagelift_plan_free(plan));
+}
+
 int main(void) {
     struct world world;
     tables_grow();
     build(&world);
     objects(&world);
     texts();
+    hot_calls(&world);
     tear_down(&world);
     check_nothing_lives();
     CHECK(asked > 0);
