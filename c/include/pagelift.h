@@ -5,7 +5,8 @@
  * later.
  *
  * What every call answers is a pagelift_status. Results go where the last arguments point, and are written only where
- * it answers PAGELIFT_OK. pagelift_last_error says in words what was wrong with the calling thread's last failed call.
+ * it answers PAGELIFT_OK; where it answers PAGELIFT_CAPACITY for want of room, `needed` or the count beside it is how
+ * much there should be. pagelift_last_error says in words what was wrong with the calling thread's last failed call.
  *
  * Handles (pagelift_backend, pagelift_plan and so on) are numbers that the library compares with its tables before it
  * touches anything. 0, a number that was made up, a handle of something else and one that was freed are errors:
@@ -66,7 +67,8 @@
 #define PAGELIFT_NONE UINT32_MAX
 
 // What a call answers. Numbers stay as they are; new ones may come. Where a call does not answer PAGELIFT_OK it has changed
-// nothing that its description does not name, and written nothing to what it was given. `pagelift_last_error` says more.
+// nothing that its description does not name, and written nothing to what it was given, but for how much room it takes
+// where there is too little. `pagelift_last_error` says more.
 enum pagelift_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -1721,17 +1723,17 @@ pagelift_status pagelift_registry_allocate(pagelift_registry registry,
                                            pagelift_region_id *region);
 
 // Takes in a host pool of many gigabytes that the caller made and will free, `blocks * block_bytes` bytes at `start`,
-// registered in chunks by several threads. `regions` gets a region for each chunk, as many as there is room for
-// (`regions_room`), `regions_count` how many there are, `blocks_per_extent` the blocks of each but the last, which may
-// have fewer. A geometry has an extent for each.
+// registered in chunks by several threads. `regions`, which has room for `regions_room`, gets a region for each chunk,
+// `regions_count` how many there are, `blocks_per_extent` the blocks of each but the last, which may have fewer. A
+// geometry has an extent for each.
 //
 // The caller promises that
 // 1. the bytes lie there, initialised, to be read and written, until all regions are released or the registry is freed;
 // 2. as 2 and 3 of `pagelift_registry_adopt`.
 //
 // Errors: PAGELIFT_REGISTRY where chunks of that size would cut blocks or pages of memory, or a chunk is registered in part;
-// PAGELIFT_CAPACITY where `regions` has no room for all; PAGELIFT_BACKEND where threads cannot be started. Then nothing stays
-// registered.
+// PAGELIFT_CAPACITY where `regions` has no room for all, before anything is registered: `regions_count` is how many there
+// would be. PAGELIFT_BACKEND where threads cannot be started. Then nothing stays registered.
 pagelift_status pagelift_registry_adopt_pool(pagelift_registry registry,
                                              pagelift_backend backend,
                                              const pagelift_host_pool_spec *spec,

@@ -231,17 +231,17 @@ pub struct HostPoolSpec {
 }
 
 /// Takes in a host pool of many gigabytes that the caller made and will free, `blocks * block_bytes` bytes at `start`,
-/// registered in chunks by several threads. `regions` gets a region for each chunk, as many as there is room for
-/// (`regions_room`), `regions_count` how many there are, `blocks_per_extent` the blocks of each but the last, which may
-/// have fewer. A geometry has an extent for each.
+/// registered in chunks by several threads. `regions`, which has room for `regions_room`, gets a region for each chunk,
+/// `regions_count` how many there are, `blocks_per_extent` the blocks of each but the last, which may have fewer. A
+/// geometry has an extent for each.
 ///
 /// The caller promises that
 /// 1. the bytes lie there, initialised, to be read and written, until all regions are released or the registry is freed;
 /// 2. as 2 and 3 of `pagelift_registry_adopt`.
 ///
 /// Errors: PAGELIFT_REGISTRY where chunks of that size would cut blocks or pages of memory, or a chunk is registered in part;
-/// PAGELIFT_CAPACITY where `regions` has no room for all; PAGELIFT_BACKEND where threads cannot be started. Then nothing stays
-/// registered.
+/// PAGELIFT_CAPACITY where `regions` has no room for all, before anything is registered: `regions_count` is how many there
+/// would be. PAGELIFT_BACKEND where threads cannot be started. Then nothing stays registered.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_registry_adopt_pool(
     registry: Registry,
@@ -271,12 +271,14 @@ pub extern "C" fn pagelift_registry_adopt_pool(
         registry.handle().change(|own| {
             let shared = Arc::clone(&own.shared);
             let mut memory = shared.write()?;
-            let pool = backend.handle().look(|engine| Ok(foreign::adopt_pool(engine, &spec, start)?))?;
-            let (extents, found) = (pool.blocks_per_extent(), pool.regions().len());
-            if found > regions_room {
-                let text = format!("the pool has {found} chunks, and `regions` has room for {regions_room}");
+            let chunks = blocks.div_ceil(spec.blocks_per_extent_at(start.address())?) as usize;
+            if chunks > regions_room {
+                count.put(chunks);
+                let text = format!("the pool has {chunks} chunks, and `regions` has room for {regions_room}");
                 return Err(Failure::new(Status::Capacity, text));
             }
+            let pool = backend.handle().look(|engine| Ok(foreign::adopt_pool(engine, &spec, start)?))?;
+            let extents = pool.blocks_per_extent();
             let names: Vec<_> = memory.adopt_pool(pool)?.into_iter().map(|region| own.name(region)).collect();
             regions.put_list(&names);
             count.put(names.len());

@@ -14,7 +14,8 @@ use pagelift_bindings::{Error, Mismatch};
 use crate::foreign::{Out, TextOut};
 
 /// What a call answers. Numbers stay as they are; new ones may come. Where a call does not answer PAGELIFT_OK it has changed
-/// nothing that its description does not name, and written nothing to what it was given. `pagelift_last_error` says more.
+/// nothing that its description does not name, and written nothing to what it was given, but for how much room it takes
+/// where there is too little. `pagelift_last_error` says more.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {

@@ -418,6 +418,10 @@ static void registries(void) {
     size_t count = 0, regions = 0;
     uint32_t each = 0;
     IS(PAGELIFT_CAPACITY, pagelift_registry_adopt_pool(registry, backend, &spec, pool, chunks, 3, &count, &each));
+    CHECK(count == 4 && each == 0);
+    count = 0;
+    IS(PAGELIFT_CAPACITY, pagelift_registry_adopt_pool(registry, backend, &spec, pool, NULL, 0, &count, NULL));
+    CHECK(count == 4);
     OK(pagelift_registry_adopt_pool(registry, backend, &spec, pool, chunks, 4, &count, &each));
     CHECK(count == 4 && each == 3);
     OK(pagelift_registry_region(registry, chunks[3], &region));

@@ -229,6 +229,11 @@ impl Out<c_void> {
         self.0.is_null()
     }
 
+    /// Where it is.
+    pub fn address(self) -> u64 {
+        self.0.addr() as u64
+    }
+
     /// The end of `bytes` bytes there, where memory has one.
     pub fn end(self, bytes: usize) -> Option<usize> {
         self.0.addr().checked_add(bytes).filter(|_| isize::try_from(bytes).is_ok())

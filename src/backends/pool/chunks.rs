@@ -82,6 +82,23 @@ impl HostPoolSpec {
         Ok(self.padded()?.blocks_per_chunk)
     }
 
+    /// The same of memory that lies at `address` and is registered there, as [`HostPool::register`](super::HostPool::register) does: so an
+    /// engine knows how many extents there will be before anything is pinned.
+    ///
+    /// ```
+    /// use pagelift::backends::HostPoolSpec;
+    /// let spec = HostPoolSpec::new(1000, 3 << 20).chunks_of(1 << 30);
+    /// let extents = 1000_u32.div_ceil(spec.blocks_per_extent_at(0x10_0000_0000)?);
+    /// assert_eq!(extents, 3);
+    /// # Ok::<(), pagelift::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`HostPoolSpec::blocks_per_extent`], and [`MemoryError::NoSeam`].
+    pub fn blocks_per_extent_at(&self, address: u64) -> Result<u32, MemoryError> {
+        Ok(self.adjacent(address)?.blocks_per_chunk)
+    }
+
     /// Bytes of memory that is allocated for the pool, or shared: whole pages, of 2 MiB where it is that large. So is each
     /// chunk, which begins with a page.
     ///
