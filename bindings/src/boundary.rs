@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pagelift::backends::{Backend, Cpu, Cuda, CudaStream, Launchable};
 use pagelift::error::BackendError;
+use pagelift::geometry::Memory;
 use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
 use pagelift::runner::Runner;
@@ -64,6 +65,17 @@ pub enum Engine {
     Cuda(Arc<Cuda>),
 }
 
+/// How memory that an engine made is taken in: a promise of its own for each, which a language's crate makes.
+#[derive(Clone, Copy, Debug)]
+pub enum Adoption<'e> {
+    /// As ordinary memory of the host, by [`Buffer::adopt`](pagelift::backends::Buffer::adopt).
+    Ordinary,
+    /// As memory of the host that is pinned and mapped, by [`Cuda::register`].
+    Pinned(&'e Arc<Cuda>),
+    /// As memory of this GPU, which reaches it, by [`Cuda::adopt`].
+    OnGpu(&'e Arc<Cuda>),
+}
+
 /// The same for whichever backend it is.
 ///
 /// ```
@@ -88,6 +100,36 @@ impl Engine {
     #[must_use]
     pub fn name(&self) -> &'static str {
         on_engine!(self, backend => backend.name())
+    }
+
+    /// How the memory is taken in of which a language says that it lies there: what can be checked of that is checked here, for all
+    /// languages.
+    ///
+    /// ```
+    /// use pagelift::backends::Cpu;
+    /// use pagelift::geometry::Memory;
+    /// use pagelift_bindings::{Adoption, Engine};
+    /// let engine = Engine::Cpu(std::sync::Arc::new(Cpu::new()?));
+    /// assert!(matches!(engine.adoption(Memory::Device, 0x1000, 64)?, Adoption::Ordinary));
+    /// # Ok::<(), pagelift::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cuda::check_reach`], for memory of a GPU.
+    pub fn adoption(
+        &self,
+        place: Memory,
+        address: u64,
+        bytes: usize,
+    ) -> std::result::Result<Adoption<'_>, pagelift::Error> {
+        match (self, place) {
+            (Self::Cpu(_), _) => Ok(Adoption::Ordinary),
+            (Self::Cuda(gpu), Memory::Host) => Ok(Adoption::Pinned(gpu)),
+            (Self::Cuda(gpu), Memory::Device) => {
+                gpu.check_reach(address, bytes)?;
+                Ok(Adoption::OnGpu(gpu))
+            }
+        }
     }
 }
 

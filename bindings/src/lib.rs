@@ -62,5 +62,5 @@ pub mod plan;
 pub mod recorded;
 pub mod runner;
 
-pub use boundary::{Boundary, Engine};
+pub use boundary::{Adoption, Boundary, Engine};
 pub use error::{Error, Mismatch, Result};

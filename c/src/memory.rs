@@ -152,7 +152,7 @@ pub extern "C" fn pagelift_registry_new(registry: Out<Registry>) -> Status {
 /// 4. device memory is of the backend's GPU, in its primary context.
 ///
 /// Errors: PAGELIFT_NULL_POINTER, PAGELIFT_BAD_VALUE for no bytes; PAGELIFT_REGISTRY where it shares bytes with a region
-/// that is here, or is registered with CUDA in part. In a capture: another stream's is not disturbed.
+/// that is here, is registered with CUDA in part, or is said to be the device's and its GPU does not reach it. In a capture: another stream's is not disturbed.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_registry_adopt(
     registry: Registry,

@@ -18,7 +18,7 @@ use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
 use pagelift::plan::{Direction, PagePlan};
 use pagelift::runner::Runner;
-use pagelift_bindings::{Boundary, Engine, on_engine};
+use pagelift_bindings::{Adoption, Boundary, Engine, on_engine};
 #[cfg(feature = "nixl")]
 use pagelift_transport::{
     nixl::{Agent, NixlError},
@@ -33,23 +33,21 @@ use crate::tensor::Tensor;
 pub fn adopt(engine: &Engine, place: Memory, tensor: &Tensor) -> Result<Buffer, Error> {
     let bytes = usize::try_from(tensor.bytes).map_err(|_| too_large(tensor))?;
     let start = || host_address(tensor);
-    match (engine, place) {
-        (Engine::Cpu(_), _) => {
+    match engine.adoption(place, tensor.address, bytes)? {
+        Adoption::Ordinary => {
             // SAFETY: (1) the tensor is kept while the buffer lives, and has so many bytes, which are initialised as far as
             // copies are concerned: what a pool holds is bytes to everybody. (2) The package asks its callers to leave what a
             // launch reads and writes alone until it is done, as they must with any call of NumPy or PyTorch that runs beside
             // them; no Rust reference is made of the bytes, for this package lends none.
             unsafe { Buffer::adopt(start()?, bytes) }.ok_or_else(|| MemoryError::Null.into())
         }
-        (Engine::Cuda(gpu), Memory::Host) => {
+        Adoption::Pinned(gpu) => {
             // SAFETY: (1) as above. (2) Who registered it before (PyTorch's pinned memory) unregisters it when it is freed, and
             // the tensor is kept.
             unsafe { gpu.register(start()?, bytes) }
         }
-        (Engine::Cuda(gpu), Memory::Device) => {
-            // Not every object says on which GPU it is, and some say what is not so.
-            gpu.check_reach(tensor.address, bytes)?;
-            // SAFETY: (1) the tensor is on this GPU, in the primary context, which PyTorch and the runtime use, and is kept while
+        Adoption::OnGpu(gpu) => {
+            // SAFETY: (1) the tensor is on this GPU, which reaches its memory whatever the object says, in the primary context, which PyTorch and the runtime use, and is kept while
             // the buffer lives. (2) As above, in the order of streams.
             Ok(unsafe { gpu.adopt(tensor.address, bytes) })
         }

@@ -12,25 +12,26 @@ use pagelift::geometry::Memory;
 use pagelift::launcher::Launcher;
 use pagelift::memory::Registry;
 use pagelift::runner::Runner;
-use pagelift_bindings::{Boundary, Engine, on_engine};
+use pagelift_bindings::{Adoption, Boundary, Engine, on_engine};
 
 use super::Out;
 use crate::status::Failure;
 
 /// Takes memory in, where it lies, for `pagelift_registry_adopt`.
 pub fn adopt(engine: &Engine, place: Memory, start: Out<c_void>, bytes: usize) -> Result<Buffer, Error> {
-    match (engine, place) {
-        (Engine::Cpu(_), _) => {
+    let address = start.raw().expose_provenance() as u64;
+    match engine.adoption(place, address, bytes)? {
+        Adoption::Ordinary => {
             // SAFETY: (1, 2) are asked for by 1 and 2 of `pagelift_registry_adopt`.
             unsafe { Buffer::adopt(start.raw().cast(), bytes) }.ok_or_else(|| MemoryError::Null.into())
         }
-        (Engine::Cuda(gpu), Memory::Host) => {
+        Adoption::Pinned(gpu) => {
             // SAFETY: (1, 2) are asked for by 1 to 3 of `pagelift_registry_adopt`.
             unsafe { gpu.register(start.raw().cast(), bytes) }
         }
-        (Engine::Cuda(gpu), Memory::Device) => {
+        Adoption::OnGpu(gpu) => {
             // SAFETY: (1, 2) are asked for by 1, 2 and 4 of `pagelift_registry_adopt`.
-            Ok(unsafe { gpu.adopt(start.raw().expose_provenance() as u64, bytes) })
+            Ok(unsafe { gpu.adopt(address, bytes) })
         }
     }
 }

@@ -32,6 +32,9 @@ static struct {
     int (*graph_destroy)(handle);
 } cu;
 
+/* Calls of the driver in software since this was last asked; none on a GPU. */
+static size_t (*calls)(void);
+
 static void find(void *library, const char *name, void *function) {
     void *found = dlsym(library, name);
     CHECK(found != NULL);
@@ -58,6 +61,8 @@ static void open_driver(void) {
     find(library, "cuGraphLaunch", &cu.graph_launch);
     find(library, "cuGraphExecDestroy", &cu.exec_destroy);
     find(library, "cuGraphDestroy", &cu.graph_destroy);
+    void *counted = dlsym(library, "fake_driver_calls");
+    memcpy(&calls, &counted, sizeof calls);
 }
 
 static handle stream, other;
@@ -69,11 +74,29 @@ static pagelift_region_id host_id, device_id;
 static unsigned char *host;
 static device_address device;
 
+static void refused(void) {
+    /* What the GPU does not reach is not taken for its memory: a launch that touched it would lose the context. */
+    unsigned char *unreached = malloc(BYTES);
+    pagelift_region_id none;
+    IS(PAGELIFT_REGISTRY, pagelift_registry_adopt(registry, backend, PAGELIFT_MEMORY_DEVICE, unreached, BYTES, &none));
+    SAID("NotOnGpu", "GPU");
+    free(unreached);
+    /* Nor is a pool pinned that there is no room for. */
+    size_t count = 0;
+    pagelift_host_pool_spec spec = {.size = sizeof spec, .blocks = 2, .block_bytes = 4096, .chunk_bytes = 4096, .threads = 1};
+    CHECK(posix_memalign((void **)&unreached, 4096, 2 * 4096) == 0);
+    if (calls != NULL) calls();
+    IS(PAGELIFT_CAPACITY, pagelift_registry_adopt_pool(registry, backend, &spec, unreached, &none, 1, &count, NULL));
+    CHECK(count == 2 && (calls == NULL || calls() == 0));
+    free(unreached);
+}
+
 static void build(void) {
     pagelift_region regions[2];
     CHECK(posix_memalign((void **)&host, 4096, BYTES) == 0);
     CHECK(cu.alloc(&device, BYTES) == 0);
     OK(pagelift_registry_new(&registry));
+    refused();
     OK(pagelift_registry_adopt(registry, backend, PAGELIFT_MEMORY_HOST, host, BYTES, &host_id));
     OK(pagelift_registry_adopt(registry, backend, PAGELIFT_MEMORY_DEVICE, (void *)(uintptr_t)device, BYTES, &device_id));
     OK(pagelift_registry_region(registry, host_id, &regions[0]));
