@@ -4,6 +4,7 @@ import gc
 import os
 
 import numpy as np
+import pytest
 
 import pagelift
 from world import World
@@ -16,7 +17,7 @@ def resident():
 
 
 def flat(step, steps, room=4 << 20):
-    """Whether memory grows with steps: what the first ones take is not counted."""
+    """Whether memory grows with steps: what the first ones take is not counted. What a step would leak is written to, or is in no page."""
     for _ in range(max(steps // 10, 100)):
         step()
     gc.collect()
@@ -66,7 +67,7 @@ def test_requests_errors_and_objects(cpu, request):
         except pagelift.PlanError as error:
             assert error.kind == "Reserved"
         reservations.release(import_id)
-        region = world.memory.adopt(cpu, "device", np.zeros(1 << 16, np.uint8))
+        region = world.memory.adopt(cpu, "device", np.ones(1 << 16, np.uint8))
         world.memory.release(region)
         plan = pagelift.RestorePlan(world.geometry, jobs=8, list_entries=8)
         plan.lift(import_)
@@ -78,12 +79,27 @@ def test_requests_errors_and_objects(cpu, request):
     assert len(reservations) == 0 and len(world.memory) == 8
 
 
-def test_registries_and_launchers_that_nobody_closes(cpu, request):
-    def step():
-        memory = pagelift.Registry()
-        world = World(cpu, np.random.default_rng(1), blocks=3, pages=3)
-        plan = pagelift.RestorePlan(world.geometry, jobs=8, list_entries=8)
-        pagelift.Launcher.bind(cpu, world.memory, plan).stage(plan)
-        memory.allocate(cpu, "host", 1 << 20)
+LEFT = bytes(range(256)) * (1 << 11)
 
-    flat(step, request.config.getoption("--leak-steps") // 200, room=8 << 20)
+
+def left(cpu):
+    """A registry and a launcher that nobody closes, each with half a megabyte."""
+    memory = pagelift.Registry()
+    world = World(cpu, np.random.default_rng(1), blocks=3, pages=3)
+    plan = pagelift.RestorePlan(world.geometry, jobs=8, list_entries=8)
+    launcher = pagelift.Launcher.bind(cpu, world.memory, plan)
+    launcher.stage(plan)
+    for registry in (memory, world.memory):
+        registry.write(registry.allocate(cpu, "host", len(LEFT)), 0, LEFT)
+    return memory, launcher
+
+
+def test_registries_and_launchers_that_nobody_closes(cpu, request):
+    flat(lambda: left(cpu), request.config.getoption("--leak-steps") // 200, room=8 << 20)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_registry_or_launcher_that_stays_is_seen(cpu, which):
+    kept = []
+    with pytest.raises(AssertionError, match="bytes after"):
+        flat(lambda: kept.append(left(cpu)[which]), 100, room=8 << 20)
