@@ -31,8 +31,10 @@ impl<'py, T: Words> FromPyObject<'_, 'py> for Word<T> {
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let word: String = object.extract()?;
         let found = T::ALL.iter().find(|(own, _)| *own == word);
-        let words: Vec<&str> = T::ALL.iter().map(|(own, _)| *own).collect();
-        found.map(|(_, value)| Self(*value)).ok_or_else(|| bad_word(T::WHAT, &word, &words))
+        found.map(|(_, value)| Self(*value)).ok_or_else(|| {
+            let words: Vec<&str> = T::ALL.iter().map(|(own, _)| *own).collect();
+            bad_word(T::WHAT, &word, &words)
+        })
     }
 }
 
