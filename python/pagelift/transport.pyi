@@ -1,15 +1,17 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, final
 
+from typing_extensions import NotRequired
+
 from . import Geometry, GroupFrames, Lifecycle, PageliftError, Registry, _Memory
 
 # A type of values: `bf16`, `f16`, `f32`, `e4m3`, `e5m2`, `ue8m0`, `u8`, `i64`, or `{"mixed": name}`; with the shape of a row's values.
 _Values = tuple[str | dict[str, str], Sequence[int]]
 
-class _Table(TypedDict, total=False):
+class _Table(TypedDict):
     first: int
     blocks: Sequence[int | None]
-    digests: Sequence[int]
+    digests: NotRequired[Sequence[int]]
 
 # Blocks of each group, by position: those from position 0 on, or a dictionary that says more.
 _Tables = Mapping[str, Sequence[int | None] | _Table]
@@ -201,7 +203,8 @@ class Producer:
         each block where D is to check them. Their rows are complete in memory when this is called, and stay as they are until the
         export is freed. The next poll sends it, and says `granted`.
 
-        Raises `TransportError` where the ask does not wait for an answer, `ValueError` for what is no table.
+        Raises `TransportError` where the ask does not wait for an answer, `ValueError` for a dictionary that is no table, `TypeError` for
+        what is no list of blocks by name, and `OverflowError` for a number that no block has.
         """
     def refuse(self, ask: Ask, reason: str) -> None:
         """Exports nothing, for a reason that D's engine is told. Raises as `grant` does."""
@@ -240,8 +243,8 @@ class Consumer:
     often P hears something. `notices` go over the `"control"` channel, where P hears each; or over the `"transfer"`, which does not say
     whether they arrive. Each goes the other way where its own is lost.
 
-    Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered. A wrong secret, or
-    blocks that mean something else, are the event `lost`.
+    Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered, and `TransportError`
+    where the offer's rank is none that a lifecycle has, 0 to 63. A wrong secret, or blocks that mean something else, are the event `lost`.
     """
     def __new__(
         cls,
@@ -270,7 +273,7 @@ class Consumer:
         request, and the end brings its event. `awaited` says whether the engine waits to hear that all bytes are here.
 
         Raises `TransportError` where the connection is over, or an import of that request is in flight; `ValueError` for what is no
-        table or id.
+        id, and for tables what `Producer.grant` raises.
         """
     def cancel(self, request: int) -> None:
         """The client does not want an import any more. Its end comes all the same, once nothing writes its blocks."""

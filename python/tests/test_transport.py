@@ -410,6 +410,13 @@ def test_what_makes_no_sense_is_an_exception():
                 both.consumer.begin(8, IMPORTED, blocks)
         with pytest.raises(OverflowError):
             both.consumer.begin(8, IMPORTED, {"main": np.array([-1])})
+        # The rank that no lifecycle has would be another one in every event.
+        for rank in (64, 300):
+            exchange = transport.Exchange(both.ours.block_tokens, rank=rank, tp=rank + 1)
+            of_rank = transport.Offer.of(both.ours.geometry, exchange, both.ours.facts, both.ours.memory)
+            with pytest.raises(transport.TransportError, match=f"of rank {rank}") as ranks:
+                transport.Consumer(d, of_rank, both.producer.address, SECRET)
+            assert ranks.value.kind == "Rank"
         with pytest.raises(ValueError, match="not a request"):
             both.consumer.begin(8, IMPORTED, {}, id={"slot": 1})
         with pytest.raises(transport.NixlError) as late:

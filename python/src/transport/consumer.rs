@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use pagelift::lifecycle::{Rank, RequestId};
+use pagelift::lifecycle::{Rank, Ranks, RequestId};
 use pagelift::quantity::Tokens;
 use pagelift_transport::consumer::{self, ConsumerEvent, ConsumerOptions, End, Notices, Wanted};
 use pagelift_transport::control::{Link, Secret, connect};
@@ -18,13 +18,14 @@ use pyo3::types::PyDict;
 
 use super::agent::{Agent, Held};
 use super::counted::counted;
-use super::error::{OrRaise as _, Raised, closed};
+use super::error::{OrRaise as _, Raised, TransportError, closed};
 use super::mapped::Landing;
 use super::offer::Offer;
 use super::producer::address_of;
 use super::seconds::Seconds;
 use super::tables::Tables;
 use crate::data::{parsed, told};
+use crate::error::of_kind;
 use crate::locks::{take, turn, without_interpreter};
 use crate::words::{Word, Words};
 
@@ -55,8 +56,8 @@ struct Reading {
 /// often P hears something. `notices` go over the `"control"` channel, where P hears each; or over the `"transfer"`, which does not say
 /// whether they arrive. Each goes the other way where its own is lost.
 ///
-/// Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered. A wrong secret, or
-/// blocks that mean something else, are the event `lost`.
+/// Raises `ControlError` where nobody is there or the secret is short, `NixlError` where the memory is not registered, and `TransportError`
+/// where the offer's rank is none that a lifecycle has, 0 to 63. A wrong secret, or blocks that mean something else, are the event `lost`.
 #[pyclass(frozen, module = "pagelift.transport")]
 pub struct Consumer(Mutex<Option<Reading>>);
 
@@ -87,6 +88,7 @@ impl Consumer {
         presence_interval: Seconds,
         notices: Word<Notices>,
     ) -> PyResult<Self> {
+        let rank = rank_of(offer)?;
         let (held, mapped) = agent.with(py, offer)?;
         let (secret, address) = (Secret::new(secret).or_raise()?, address_of(address)?);
         let mut read_limits = ReadLimits::default();
@@ -108,7 +110,7 @@ impl Consumer {
             consumer: begun.or_raise()?,
             landing: Landing(mapped),
             ids: HashMap::new(),
-            rank: Rank::new(u8::try_from(offer.offer.rank).unwrap_or(u8::MAX)),
+            rank,
             clock,
             _held: held,
         }))))
@@ -122,7 +124,7 @@ impl Consumer {
     /// request, and the end brings its event. `awaited` says whether the engine waits to hear that all bytes are here.
     ///
     /// Raises `TransportError` where the connection is over, or an import of that request is in flight; `ValueError` for what is no
-    /// table or id.
+    /// id, and for tables what `Producer.grant` raises.
     #[pyo3(signature = (request, imported, blocks, *, id=None, awaited=true))]
     fn begin(
         &self,
@@ -258,6 +260,16 @@ impl Drop for Consumer {
         let reading = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         without_interpreter(|| drop(reading));
     }
+}
+
+/// The rank that imports land in, as a lifecycle knows it.
+fn rank_of(offer: &Offer) -> PyResult<Rank> {
+    let (rank, most) = (offer.offer.rank, Ranks::MOST);
+    u8::try_from(rank).ok().filter(|rank| *rank < most).map(Rank::new).ok_or_else(|| {
+        let text =
+            format!("the offer is of rank {rank}, and a lifecycle has {most} ranks at most, from 0 on");
+        of_kind::<TransportError>("Rank", text)
+    })
 }
 
 fn of_event<'py>(

@@ -195,7 +195,8 @@ impl Producer {
     /// each block where D is to check them. Their rows are complete in memory when this is called, and stay as they are until the
     /// export is freed. The next poll sends it, and says `granted`.
     ///
-    /// Raises `TransportError` where the ask does not wait for an answer, `ValueError` for what is no table.
+    /// Raises `TransportError` where the ask does not wait for an answer, `ValueError` for a dictionary that is no table, `TypeError` for
+    /// what is no list of blocks by name, and `OverflowError` for a number that no block has.
     fn grant(&self, py: Python<'_>, ask: Ask, blocks: Tables) -> PyResult<()> {
         self.answer(py, ask, Answer::Export { tables: blocks.0, blocks: () })
     }
