@@ -278,8 +278,11 @@ class Consumer:
     def cancel(self, request: int) -> None:
         """The client does not want an import any more. Its end comes all the same, once nothing writes its blocks."""
     def poll(self) -> list[dict[str, Any]]:
-        """Goes on, and returns what happened: a list of dictionaries by `event`. It does not wait; call it a few times for each heartbeat at
-        least.
+        """Goes on, and returns what happened: a list of dictionaries by `event`. Call it a few times for each heartbeat at least.
+
+        It waits for nobody, but where P lacks a state that this side wants: its block is zeroed when the import begins, as by
+        `Registry.write`, which waits for the registry's launches. While a stream of theirs is being captured that is refused, and the
+        import fails.
 
         - `paired`: P's offer is here, and its blocks mean the same.
         - `begun`: P has granted the import of `request` as `export`, whose blocks at the positions that were wanted are the tables
