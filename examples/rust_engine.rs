@@ -103,14 +103,14 @@ impl<'a> Engine<'a> {
         }
         // Decode: the last imported token again, and then new ones.
         let imported = Rows::new(arrives.tail_tokens().get() as u32);
-        let mut open = OpenPage::new(PAGE, blocks[tail], ROWS, imported);
+        let mut open = OpenPage::new(PAGE, blocks[tail], ROWS).with_imported(imported)?;
         let mut ticket = self.map(blocks[tail])?;
         for token in tokens - 1..end {
             if token / BLOCK_TOKENS >= blocks.len() {
                 // Seal: every row is safe in the host block, so that the page may be used again.
                 open.seal().map_err(|page| format!("{page:?} is not safe yet"))?;
                 blocks.push(self.free.pop().ok_or("no free block")?);
-                open = OpenPage::new(PAGE, blocks[token / BLOCK_TOKENS], ROWS, Rows::new(0));
+                open = OpenPage::new(PAGE, blocks[token / BLOCK_TOKENS], ROWS);
                 ticket = self.map(open.block())?;
             }
             // The forward writes rows to the page, and their slot to the slot mapping. Then they are mirrored.

@@ -29,7 +29,10 @@ pub struct SideSpec<L> {
 }
 
 impl<L> SideSpec<L> {
-    /// Layers at the same offsets in every extent. The two usual arrangements, for `page` bytes of a layer's block:
+    /// Layers at the same offsets in every extent: `extents` are the addresses where the pool's regions begin, one for each;
+    /// `layer_offsets` are bytes from there to each layer's first block, one for each layer, and no addresses.
+    ///
+    /// The two usual arrangements, for `page` bytes of a layer's block:
     ///
     /// | outermost | layer `l` begins at | `block_stride` |
     /// |---|---|---|

@@ -1,5 +1,6 @@
 //! A page from writable to droppable.
 
+use crate::error::LifecycleError;
 use crate::id::{HostBlockId, PageId};
 use crate::quantity::Rows;
 
@@ -12,12 +13,14 @@ use crate::quantity::Rows;
 /// use pagelift_planner::id::{HostBlockId, PageId};
 /// use pagelift_planner::lifecycle::OpenPage;
 /// use pagelift_planner::quantity::Rows;
-/// let mut page = OpenPage::new(PageId::new(3), HostBlockId::new(250), Rows::new(128), Rows::new(19));
+/// let page = OpenPage::new(PageId::new(3), HostBlockId::new(250), Rows::new(128));
+/// let mut page = page.with_imported(Rows::new(19))?;
 /// page.durable_up_to(Rows::new(127));
 /// let page = page.seal().expect_err("one row is not safe yet");
 /// let mut page = page;
 /// page.durable_up_to(Rows::new(128));
 /// assert_eq!(page.seal().map(|sealed| sealed.block()), Ok(HostBlockId::new(250)));
+/// # Ok::<(), pagelift_planner::error::LifecycleError>(())
 /// ```
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct OpenPage {
@@ -35,10 +38,23 @@ pub struct SealedPage {
 }
 
 impl OpenPage {
-    /// A page of `rows` rows, of which the first `imported` arrived in its host block.
+    /// A page of `rows` rows, none of which is safe yet.
     #[must_use]
-    pub fn new(page: PageId, block: HostBlockId, rows: Rows, imported: Rows) -> Self {
-        Self { page, block, rows, durable: imported.min(rows) }
+    pub const fn new(page: PageId, block: HostBlockId, rows: Rows) -> Self {
+        Self { page, block, rows, durable: Rows::ZERO }
+    }
+
+    /// The same page, whose first `imported` rows arrived in its host block.
+    ///
+    /// # Errors
+    /// [`LifecycleError::Range`] where it has fewer rows: it would be sealed at once.
+    pub fn with_imported(mut self, imported: Rows) -> Result<Self, LifecycleError> {
+        if imported > self.rows {
+            let (found, most) = (imported.get().into(), self.rows.get().into());
+            return Err(LifecycleError::Range { what: "the number of imported rows", found, least: 0, most });
+        }
+        self.durable_up_to(imported);
+        Ok(self)
     }
 
     /// The page on the device.
@@ -126,7 +142,7 @@ pub(super) struct HeldPage {
 impl HeldPage {
     /// A page that rows are written to and mirrored from.
     pub fn writable(position: u32, page: PageId, block: HostBlockId, slots: u32) -> Self {
-        let open = OpenPage::new(page, block, Rows::new(slots), Rows::ZERO);
+        let open = OpenPage::new(page, block, Rows::new(slots));
         Self { position, page, life: Life::Writable(open) }
     }
 
