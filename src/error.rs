@@ -1,6 +1,8 @@
 //! One error over all domains.
 
-pub use pagelift_planner::error::{GeometryError, LayoutError, LifecycleError, PlanError, SpanError};
+pub use pagelift_planner::error::{
+    GeometryError, LayoutError, LifecycleError, OptionsError, PlanError, SpanError,
+};
 use pagelift_planner::id::Ticket;
 use pagelift_planner::lifecycle::Rank;
 use thiserror::Error as ThisError;

@@ -195,9 +195,8 @@ fn a_step_of_a_runner_allocates_nothing() {
         pages: (0..4).map(PageId::new).collect(),
     };
     let (pages, rows) = (PlanCapacity::default(), RowCapacity::default());
-    let options =
-        StepOptions { requests: 1, block_tokens: 16, pages, rows, mode: TailRows::Whole, writes: true };
-    let mut plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options).unwrap();
+    let room = StepOptions { pages, rows, mode: TailRows::Whole };
+    let mut plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options, room).unwrap();
     plans.mirror_plan().bind(group, RowBinding::new(arrays, 1)).unwrap();
     let mut runner = Runner::bind(&backend, &memory, plans, RunnerOptions::default()).unwrap();
     let mut events = VecDeque::with_capacity(16);

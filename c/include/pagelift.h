@@ -863,7 +863,7 @@ typedef struct {
   uint64_t region_bytes;
 } pagelift_layout_facts;
 
-// What a lifecycle has room for.
+// What a lifecycle has room for, and whose it is: plain data, for the scheduler and, as it is, for each rank's runner.
 typedef struct {
   // sizeof(pagelift_lifecycle_options).
   uint32_t size;
@@ -1092,29 +1092,28 @@ typedef struct {
 typedef struct {
   // sizeof(pagelift_runner_options).
   uint32_t size;
-  // The rank: 0 to 63.
+  // The rank: one of the lifecycle's.
   uint32_t rank;
-  // The lifecycle's `requests`.
-  uint32_t requests;
-  // The lifecycle's `block_tokens`.
-  uint32_t block_tokens;
-  // 1 where this rank writes host blocks; 0 where not.
-  uint32_t writes;
+  // The options of the lifecycle whose orders it takes, as `pagelift_lifecycle_new` has them: whether this rank writes host
+  // blocks, its `writers` say.
+  const pagelift_lifecycle_options *lifecycle;
   // A pagelift_tail_rows: which rows of a partly filled page are lifted.
   uint32_t mode;
+  // How many steps the host may be ahead: 1 to 64.
+  uint32_t slots;
   // The room of its plans of pages; null means as in `pagelift_page_plan_new`.
   const pagelift_plan_capacity *pages;
   // The room of its plan of rows; null means as in `pagelift_row_plan_new`. There is always room for a change of each
   // entry of the page maps where the rank writes host blocks.
   const pagelift_row_capacity *rows;
-  // How many steps the host may be ahead: 1 to 64.
-  uint32_t slots;
   // The most multiprocessors of lifts; 0 leaves it to the backend.
   uint32_t lift_workers;
   // Those of what is written back.
   uint32_t write_back_workers;
   // Those of mirrors.
   uint32_t mirror_workers;
+  // 0.
+  uint32_t reserved;
 } pagelift_runner_options;
 
 // One rank's steps: what they lift, mirror and write back, by one launch each.
@@ -2075,8 +2074,9 @@ pagelift_status pagelift_page_map_pending(pagelift_plan plan,
 // Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the
 // backend's own until `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
 //
-// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_CAPACITY past the most
-// room that is allowed; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
+// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs, and for options that cannot be a
+// lifecycle's, or not one's with this rank; PAGELIFT_CAPACITY past the most room that is allowed; PAGELIFT_NULL_POINTER,
+// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
 pagelift_status pagelift_runner_bind(pagelift_backend backend,
                                      pagelift_registry registry,
                                      pagelift_geometry geometry,
@@ -2086,7 +2086,8 @@ pagelift_status pagelift_runner_bind(pagelift_backend backend,
                                      pagelift_runner *runner);
 
 // Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device:
-// `pagelift_mirror_plan_bind` of the runner's own plan.
+// `pagelift_mirror_plan_bind` of the runner's own plan. Where the rank writes host blocks, each such group that is written back
+// has to be bound before a step begins.
 //
 // Errors: as `pagelift_mirror_plan_bind`.
 pagelift_status pagelift_runner_bind_rows(pagelift_runner runner,
@@ -2096,8 +2097,8 @@ pagelift_status pagelift_runner_bind_rows(pagelift_runner runner,
 // Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order, each exactly
 // once; those that came before a step begins are carried out before its forward.
 //
-// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, PAGELIFT_CAPACITY where
-// its plan has no room for that: the rank is lost then. Those of handles.
+// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, or the order is of
+// another lifecycle's request, PAGELIFT_CAPACITY where its plan has no room for that: the rank is lost then. Those of handles.
 pagelift_status pagelift_runner_hear(pagelift_runner runner,
                                      const char *order);
 
@@ -2106,7 +2107,9 @@ pagelift_status pagelift_runner_hear(pagelift_runner runner,
 // Set `staged->size` before.
 //
 // Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step
-// may run before a call succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
+// may run before a call succeeds. PAGELIFT_PLAN where a step has begun, and rows that it writes are to be mirrored and not
+// bound: nothing has changed then; bind them by `pagelift_runner_bind_rows`, and call this again. PAGELIFT_LAUNCH where the rank
+// is lost. PAGELIFT_BUSY, those of handles.
 pagelift_status pagelift_runner_stage(pagelift_runner runner,
                                       uint64_t lift_bytes,
                                       pagelift_staged *staged);

@@ -48,7 +48,7 @@ pub fn told(out: TextOut, data: &impl Serialize) -> Outcome {
     out.put_whole(&text.map_err(|error| Failure::new(Status::Internal, error.to_string()))?)
 }
 
-/// What a lifecycle has room for.
+/// What a lifecycle has room for, and whose it is: plain data, for the scheduler and, as it is, for each rank's runner.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LifecycleOptions {
@@ -77,16 +77,12 @@ pub struct LifecycleOptions {
     pub retries: u32,
 }
 
-/// Makes a lifecycle. Free it by `pagelift_lifecycle_free`.
-///
-/// Errors: PAGELIFT_LIFECYCLE for options that cannot be, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
-#[unsafe(no_mangle)]
-pub extern "C" fn pagelift_lifecycle_new(options: In<LifecycleOptions>, lifecycle: Out<Lifecycle>) -> Status {
-    answer(|| {
-        let out = lifecycle.ready("lifecycle")?;
-        let options = options.sized("options")?;
-        let ranks =
-            u8::try_from(options.ranks).map_err(|_| bad_value("options->ranks", options.ranks, "1 to 64"))?;
+impl LifecycleOptions {
+    /// What C asks for, by a parameter that is named `what`.
+    pub fn read(options: In<Self>, what: &str) -> Outcome<lifecycle::LifecycleOptions> {
+        let options = options.sized(what)?;
+        let wrong = |field, found, expected| bad_value(&format!("{what}->{field}"), found, expected);
+        let ranks = u8::try_from(options.ranks).map_err(|_| wrong("ranks", options.ranks, "1 to 64"))?;
         let writers = match options.writers {
             0 => Ranks::first(ranks),
             mask => {
@@ -99,9 +95,9 @@ pub extern "C" fn pagelift_lifecycle_new(options: In<LifecycleOptions>, lifecycl
         let recurrence = match options.recurrence {
             0 => RustRecurrence::None,
             1 => RustRecurrence::State,
-            other => return Err(bad_value("options->recurrence", other, "a pagelift_recurrence")),
+            other => return Err(wrong("recurrence", other, "a pagelift_recurrence")),
         };
-        let own = lifecycle::LifecycleOptions {
+        Ok(lifecycle::LifecycleOptions {
             ranks,
             writers,
             block_tokens: options.block_tokens,
@@ -112,8 +108,19 @@ pub extern "C" fn pagelift_lifecycle_new(options: In<LifecycleOptions>, lifecycl
             keep: options.keep,
             draft_lag: options.draft_lag,
             retries: options.retries,
-        };
-        out.put(Lifecycle { value: keep(lifecycle::Lifecycle::new(own)?)? });
+        })
+    }
+}
+
+/// Makes a lifecycle. Free it by `pagelift_lifecycle_free`.
+///
+/// Errors: PAGELIFT_LIFECYCLE for options that cannot be, PAGELIFT_OUT_OF_MEMORY, PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE.
+#[unsafe(no_mangle)]
+pub extern "C" fn pagelift_lifecycle_new(options: In<LifecycleOptions>, lifecycle: Out<Lifecycle>) -> Status {
+    answer(|| {
+        let out = lifecycle.ready("lifecycle")?;
+        let options = LifecycleOptions::read(options, "options")?;
+        out.put(Lifecycle { value: keep(lifecycle::Lifecycle::new(options)?)? });
         Ok(())
     })
 }

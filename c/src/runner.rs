@@ -21,7 +21,7 @@ use crate::held::Held;
 use crate::import::tail_rows;
 use crate::keys::{GroupKey, Keys};
 use crate::launcher::Counters;
-use crate::lifecycle::{parsed, told};
+use crate::lifecycle::{LifecycleOptions, parsed, told};
 use crate::memory::Registry;
 use crate::plan::PlanCapacity;
 use crate::rows::{RowBinding, RowCapacity};
@@ -97,36 +97,36 @@ impl GroupFrames {
 pub struct RunnerOptions {
     /// sizeof(pagelift_runner_options).
     pub size: u32,
-    /// The rank: 0 to 63.
+    /// The rank: one of the lifecycle's.
     pub rank: u32,
-    /// The lifecycle's `requests`.
-    pub requests: u32,
-    /// The lifecycle's `block_tokens`.
-    pub block_tokens: u32,
-    /// 1 where this rank writes host blocks; 0 where not.
-    pub writes: u32,
+    /// The options of the lifecycle whose orders it takes, as `pagelift_lifecycle_new` has them: whether this rank writes host
+    /// blocks, its `writers` say.
+    pub lifecycle: In<LifecycleOptions>,
     /// A pagelift_tail_rows: which rows of a partly filled page are lifted.
     pub mode: u32,
+    /// How many steps the host may be ahead: 1 to 64.
+    pub slots: u32,
     /// The room of its plans of pages; null means as in `pagelift_page_plan_new`.
     pub pages: In<PlanCapacity>,
     /// The room of its plan of rows; null means as in `pagelift_row_plan_new`. There is always room for a change of each
     /// entry of the page maps where the rank writes host blocks.
     pub rows: In<RowCapacity>,
-    /// How many steps the host may be ahead: 1 to 64.
-    pub slots: u32,
     /// The most multiprocessors of lifts; 0 leaves it to the backend.
     pub lift_workers: u32,
     /// Those of what is written back.
     pub write_back_workers: u32,
     /// Those of mirrors.
     pub mirror_workers: u32,
+    /// 0.
+    pub reserved: u32,
 }
 
 /// Binds a launcher for each of a rank's plans. `frames` are those of the geometry's groups. It uses a stream of the
 /// backend's own until `pagelift_runner_set_stream`. Free it by `pagelift_runner_free`.
 ///
-/// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs; PAGELIFT_CAPACITY past the most
-/// room that is allowed; PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
+/// Errors: PAGELIFT_PLAN where a group that is lifted has no frames or others than it needs, and for options that cannot be a
+/// lifecycle's, or not one's with this rank; PAGELIFT_CAPACITY past the most room that is allowed; PAGELIFT_NULL_POINTER,
+/// PAGELIFT_BAD_VALUE, PAGELIFT_WRONG_SIZE, those of keys, and as `pagelift_launcher_bind`.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_bind(
     backend: Backend,
@@ -142,24 +142,20 @@ pub extern "C" fn pagelift_runner_bind(
         let options = options.sized("options")?;
         let rank = u8::try_from(options.rank).ok().filter(|rank| *rank < Ranks::MOST);
         let rank = rank.ok_or_else(|| bad_value("options->rank", options.rank, "0 to 63"))?;
-        let writes = match options.writes {
-            0 => false,
-            1 => true,
-            other => return Err(bad_value("options->writes", other, "0 or 1")),
-        };
+        if options.reserved != 0 {
+            return Err(bad_value("options->reserved", options.reserved, "0"));
+        }
+        let lifecycle = LifecycleOptions::read(options.lifecycle, "options->lifecycle")?;
         let step = StepOptions {
-            requests: options.requests,
-            block_tokens: options.block_tokens,
             pages: PlanCapacity::read(options.pages)?,
             rows: RowCapacity::read(options.rows)?,
             mode: tail_rows(options.mode)?,
-            writes,
         };
         let frames = frames.list(frames_count, "frames")?;
         let (geometry, keys) =
             geometry.handle().look(|own| Ok((Arc::clone(&own.geometry), Arc::clone(&own.keys))))?;
         let frames = frames.into_iter().map(|frames| frames.read(&keys)).collect::<Outcome<_>>()?;
-        let plans = StepPlans::new(Rank::new(rank), geometry, frames, step)?;
+        let plans = StepPlans::new(Rank::new(rank), geometry, frames, lifecycle, step)?;
         let options = runner::RunnerOptions {
             slots: options.slots,
             lift_workers: NonZeroU32::new(options.lift_workers),
@@ -178,7 +174,8 @@ pub extern "C" fn pagelift_runner_bind(
 }
 
 /// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device:
-/// `pagelift_mirror_plan_bind` of the runner's own plan.
+/// `pagelift_mirror_plan_bind` of the runner's own plan. Where the rank writes host blocks, each such group that is written back
+/// has to be bound before a step begins.
 ///
 /// Errors: as `pagelift_mirror_plan_bind`.
 #[unsafe(no_mangle)]
@@ -199,8 +196,8 @@ pub extern "C" fn pagelift_runner_bind_rows(
 /// Takes an order, one item of what `pagelift_lifecycle_orders` tells. Orders come in the scheduler's order, each exactly
 /// once; those that came before a step begins are carried out before its forward.
 ///
-/// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, PAGELIFT_CAPACITY where
-/// its plan has no room for that: the rank is lost then. Those of handles.
+/// Errors: PAGELIFT_BAD_TEXT for what is no order; PAGELIFT_PLAN where a page cannot be mapped or unmapped, or the order is of
+/// another lifecycle's request, PAGELIFT_CAPACITY where its plan has no room for that: the rank is lost then. Those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_hear(runner: Runner, order: Text) -> Status {
     answer(|| {
@@ -231,7 +228,9 @@ pub struct Staged {
 /// Set `staged->size` before.
 ///
 /// Errors: PAGELIFT_RING_FULL and PAGELIFT_CAPTURE where some of it can only be staged later: no forward of this step
-/// may run before a call succeeds. PAGELIFT_LAUNCH where the rank is lost. PAGELIFT_BUSY, those of handles.
+/// may run before a call succeeds. PAGELIFT_PLAN where a step has begun, and rows that it writes are to be mirrored and not
+/// bound: nothing has changed then; bind them by `pagelift_runner_bind_rows`, and call this again. PAGELIFT_LAUNCH where the rank
+/// is lost. PAGELIFT_BUSY, those of handles.
 #[unsafe(no_mangle)]
 pub extern "C" fn pagelift_runner_stage(runner: Runner, lift_bytes: u64, staged: Out<Staged>) -> Status {
     answer(|| {

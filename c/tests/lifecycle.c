@@ -268,18 +268,27 @@ int main(void) {
                                           .pages = PAGES, .retries = 1};
     OK(pagelift_lifecycle_new(&options, &lifecycle));
     pagelift_group_frames frames = {.group = group, .blocks = numbers, .blocks_count = BLOCKS, .pages = numbers, .pages_count = PAGES};
-    pagelift_runner_options steps = {.size = sizeof steps, .requests = 2, .block_tokens = TOKENS, .writes = 1,
-                                     .mode = PAGELIFT_TAIL_ROWS_EXACT, .slots = 4};
+    pagelift_runner_options steps = {.size = sizeof steps, .lifecycle = &options, .mode = PAGELIFT_TAIL_ROWS_EXACT, .slots = 4};
     frames.each = 2, frames.reserved = 1;
     IS(PAGELIFT_BAD_VALUE, pagelift_runner_bind(backend, registry, geometry, &frames, 1, &steps, &runner));
     frames.each = 0, frames.reserved = 0, steps.rank = 64;
     IS(PAGELIFT_BAD_VALUE, pagelift_runner_bind(backend, registry, geometry, &frames, 1, &steps, &runner));
-    steps.rank = 0;
+    steps.rank = 0, steps.lifecycle = NULL;
+    /* What the lifecycle is, is not said twice: no zeros may say something else of it. */
+    IS(PAGELIFT_NULL_POINTER, pagelift_runner_bind(backend, registry, geometry, &frames, 1, &steps, &runner));
+    pagelift_lifecycle_options zeros = {.size = sizeof zeros};
+    steps.lifecycle = &zeros;
+    IS(PAGELIFT_PLAN, pagelift_runner_bind(backend, registry, geometry, &frames, 1, &steps, &runner));
+    steps.lifecycle = &options, steps.rank = 1;
+    IS(PAGELIFT_PLAN, pagelift_runner_bind(backend, registry, geometry, &frames, 1, &steps, &runner));
+    SAID("Options", "rank 1 is none of the lifecycle's; expected one of the ranks 0 to 0");
+    steps.rank = 0, steps.reserved = 1;
+    IS(PAGELIFT_BAD_VALUE, pagelift_runner_bind(backend, registry, geometry, &frames, 1, &steps, &runner));
+    steps.reserved = 0;
     IS(PAGELIFT_PLAN, pagelift_runner_bind(backend, registry, geometry, NULL, 0, &steps, &runner));
     OK(pagelift_runner_bind(backend, registry, geometry, &frames, 1, &steps, &runner));
     pagelift_row_binding binding = {.size = sizeof binding, .width = 8, .slots = regions[2].address, .capacity = SLOTS,
                                     .null_page = PAGELIFT_NONE};
-    OK(pagelift_runner_bind_rows(runner, group, &binding));
     IS(PAGELIFT_IN_USE, pagelift_registry_free(registry));
 
     apply("{\"event\":\"admit\",\"prompt\":6,\"policy\":\"lift-tail\",\"producer\":true,"
@@ -301,6 +310,12 @@ int main(void) {
     for (unsigned token = 0; token < GENERATED; ++token) {
         snprintf(event, sizeof event, "{\"event\":\"begin\",\"request\":%s,\"tokens\":1}", request);
         apply(event);
+        if (token == 0) {
+            /* Its rows would be nowhere but in its page. */
+            pagelift_staged staged = {.size = sizeof staged};
+            IS(PAGELIFT_PLAN, pagelift_runner_stage(runner, UINT64_MAX, &staged));
+            OK(pagelift_runner_bind_rows(runner, group, &binding));
+        }
         step(true);
     }
     for (unsigned turn = 0; turn < 4; ++turn) step(false);

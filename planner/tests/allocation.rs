@@ -386,17 +386,16 @@ impl RankSteps {
             GroupFrames::Paged { group: tail, blocks: blocks(), pages: pages.clone() },
             GroupFrames::Whole { group: other, blocks: blocks(), pages, each: 100 },
         ];
-        let lifecycle = Lifecycle::new(options(1));
-        let options = StepOptions {
-            requests: 4,
-            block_tokens: 16,
+        let room = StepOptions {
             pages: PlanCapacity { jobs: 16, list_entries: 64 },
             rows: RowCapacity { jobs: 2, changes: 64 },
             mode: TailRows::Whole,
-            writes: true,
         };
-        let plans = StepPlans::new(Rank::new(0), geometry, frames, options).unwrap();
-        Self { lifecycle: lifecycle.unwrap(), plans, ticket: 0 }
+        let mut plans = StepPlans::new(Rank::new(0), geometry, frames, options(1), room).unwrap();
+        for group in [tail, other] {
+            plans.mirror_plan().bind(group, RowBinding::new(0x1000, 1)).unwrap();
+        }
+        Self { lifecycle: Lifecycle::new(options(1)).unwrap(), plans, ticket: 0 }
     }
 
     /// What the rank allocates for the orders of an event. Orders are messages, and their memory the sender's.
@@ -412,7 +411,7 @@ impl RankSteps {
         let count = allocations(|| {
             self.plans.plan_write_backs();
             self.plans.plan_lifts(Bytes::new(u64::MAX));
-            self.plans.plan_mirrors();
+            self.plans.plan_mirrors().unwrap();
             for lane in [Lane::WriteBack, Lane::Lift, Lane::Mirror] {
                 self.ticket += 1;
                 self.plans.staged(lane, self.ticket);

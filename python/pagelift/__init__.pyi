@@ -1249,6 +1249,9 @@ class Lifecycle:
         draft_lag: int = 0,
         retries: int = 1,
     ) -> Lifecycle: ...
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it looks after, a dictionary: each rank's runner is bound with it, there or through a pipe."""
     def apply(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         """Takes an event, and returns what is to be done: a list of effects, in that order.
 
@@ -1321,11 +1324,9 @@ class Runner:
         memory: Registry,
         geometry: Geometry,
         frames: Sequence[GroupFrames],
+        options: dict[str, Any],
         *,
         rank: int = 0,
-        requests: int,
-        block_tokens: int,
-        writes: bool = True,
         mode: _Mode = "whole",
         jobs: int = 384,
         list_entries: int = 8192,
@@ -1339,17 +1340,19 @@ class Runner:
     ) -> Runner:
         """Binds a launcher for each of a rank's plans.
 
-        `frames` say for each group which blocks and pages the lifecycle's numbers stand for. `rank` is the rank, `requests` and
-        `block_tokens` are the lifecycle's; `writes` says whether this rank writes host blocks. `mode` is which rows of a partly filled
-        page are lifted. `jobs`, `list_entries`, `bindings` and `changes` are the room of the plans, and there is always room for a change
-        of each entry of the page maps where the rank `writes`. `slots` (1 to 64) is how many steps the host may be ahead, and the three
+        `frames` say for each group which blocks and pages the lifecycle's numbers stand for. `options` are `Lifecycle.options` of the
+        lifecycle whose orders it takes, and `rank` is one of its ranks: whether it writes host blocks, the lifecycle's `writers` say.
+        `mode` is which rows of a partly filled page are lifted. `jobs`, `list_entries`, `bindings` and `changes` are the room of the
+        plans, and there is always room for a change of each entry of the page maps where the rank writes. `slots` (1 to 64) is how many steps the host may be ahead, and the three
         `workers` are the most multiprocessors of each kind of launch. `stream` is as `set_stream` takes it.
 
-        Raises `PlanError` where a group that is lifted has no frames or others than it needs, and as `Launcher.bind` does.
+        Raises `PlanError` where a group that is lifted has no frames or others than it needs, and for options that cannot be a
+        lifecycle's, or not one's with this rank; `ValueError` for what is no options; and as `Launcher.bind` does.
         """
     def bind_rows(self, group: GroupKey, binding: RowBinding) -> None:
         """Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device: `MirrorPlan.bind` of the
-        runner's own plan. Raises as that does.
+        runner's own plan. Where the rank writes host blocks, each such group that is written back has to be bound before a step begins.
+        Raises as that does.
         """
     def clear_bindings(self) -> None:
         """Forgets all bindings of rows."""
@@ -1357,14 +1360,16 @@ class Runner:
         """Takes an order, a dictionary of `Lifecycle.orders`. Orders come in the scheduler's order, each exactly once; those that came before a
         step begins are carried out before its forward.
 
-        Raises `ValueError` for what is no order, `PlanError` where a page cannot be mapped or unmapped: the rank is lost then.
+        Raises `ValueError` for what is no order, `PlanError` where a page cannot be mapped or unmapped, or the order is of another
+        lifecycle's request: the rank is lost then.
         """
     def stage(self, lift_bytes: int | None = None) -> Staged:
         """Plans the step and stages it: what is written back, lifts of at most `lift_bytes` bytes (one at least, where any waits; `None`
         is all), and mirrors. A step in which nothing is computed is staged too, until `is_idle`.
 
         Raises `RingFullError` and `CaptureError` where some of it can only be staged later: no forward of this step may run before a call
-        succeeds. Raises `LaunchError` where the rank is lost.
+        succeeds. Raises `PlanError` where a step has begun, and rows that it writes are to be mirrored and not bound: nothing has changed
+        then. Raises `LaunchError` where the rank is lost.
         """
     def before_forward(self) -> None:
         """Launches what comes before a forward: what is written back, and lifts. Nothing, where nothing was staged since.

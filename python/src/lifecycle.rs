@@ -71,6 +71,13 @@ impl Lifecycle {
         Ok(Self(Mutex::new(lifecycle::Lifecycle::new(options).or_raise()?)))
     }
 
+    /// What it looks after, a dictionary: each rank's runner is bound with it, there or through a pipe.
+    #[getter]
+    fn options<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let options = lock(py, &self.0)?.options();
+        told(py, &options)
+    }
+
     /// Takes an event, and returns what is to be done: a list of effects, in that order.
     ///
     /// Raises `ValueError` for what is no event, `LifecycleError` where it makes no sense now, or there is no room for what it asks.

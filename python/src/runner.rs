@@ -3,7 +3,9 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use pagelift::lifecycle::{GroupFrames as RustFrames, Lane, Order, Rank, StepOptions, StepPlans};
+use pagelift::lifecycle::{
+    GroupFrames as RustFrames, Lane, LifecycleOptions, Order, Rank, StepOptions, StepPlans,
+};
 use pagelift::plan::{PlanCapacity, RowCapacity, TailRows};
 use pagelift::quantity::Bytes;
 use pagelift::runner::{self, RunnerOptions};
@@ -97,18 +99,18 @@ pub struct Runner(Held<Box<dyn Steps<Interpreter>>>);
 impl Runner {
     /// Binds a launcher for each of a rank's plans.
     ///
-    /// `frames` say for each group which blocks and pages the lifecycle's numbers stand for. `rank` is the rank, `requests` and
-    /// `block_tokens` are the lifecycle's; `writes` says whether this rank writes host blocks. `mode` is which rows of a partly filled
-    /// page are lifted. `jobs`, `list_entries`, `bindings` and `changes` are the room of the plans, and there is always room for a change
-    /// of each entry of the page maps where the rank `writes`. `slots` (1 to 64) is how many steps the host may be ahead, and the three
+    /// `frames` say for each group which blocks and pages the lifecycle's numbers stand for. `options` are `Lifecycle.options` of the
+    /// lifecycle whose orders it takes, and `rank` is one of its ranks: whether it writes host blocks, the lifecycle's `writers` say.
+    /// `mode` is which rows of a partly filled page are lifted. `jobs`, `list_entries`, `bindings` and `changes` are the room of the
+    /// plans, and there is always room for a change of each entry of the page maps where the rank writes. `slots` (1 to 64) is how many steps the host may be ahead, and the three
     /// `workers` are the most multiprocessors of each kind of launch. `stream` is as `set_stream` takes it.
     ///
-    /// Raises `PlanError` where a group that is lifted has no frames or others than it needs, and as `Launcher.bind` does.
+    /// Raises `PlanError` where a group that is lifted has no frames or others than it needs, and for options that cannot be a
+    /// lifecycle's, or not one's with this rank; `ValueError` for what is no options; and as `Launcher.bind` does.
     #[staticmethod]
     #[pyo3(signature = (
-        backend, memory, geometry, frames, *, rank=0, requests, block_tokens, writes=true, mode=Word(TailRows::Whole), jobs=384,
-        list_entries=8192, bindings=16, changes=1024, slots=4, lift_workers=None, write_back_workers=None, mirror_workers=None,
-        stream=None
+        backend, memory, geometry, frames, options, *, rank=0, mode=Word(TailRows::Whole), jobs=384, list_entries=8192, bindings=16,
+        changes=1024, slots=4, lift_workers=None, write_back_workers=None, mirror_workers=None, stream=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn bind(
@@ -117,10 +119,8 @@ impl Runner {
         memory: &Registry,
         geometry: &Geometry,
         frames: List<GroupFrames>,
+        options: &Bound<'_, PyAny>,
         rank: u8,
-        requests: u32,
-        block_tokens: u32,
-        writes: bool,
         mode: Word<TailRows>,
         jobs: u32,
         list_entries: u32,
@@ -133,22 +133,21 @@ impl Runner {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let handle = stream.map(handle_of).transpose()?;
+        let lifecycle: LifecycleOptions = parsed("a lifecycle's options", options)?;
         let frames = frames.0.into_iter().map(|frames| frames.0).collect();
         let step = StepOptions {
-            requests,
-            block_tokens,
             pages: PlanCapacity { jobs, list_entries },
             rows: RowCapacity { jobs: bindings, changes },
             mode: mode.0,
-            writes,
         };
-        let plans = StepPlans::new(Rank::new(rank), Arc::clone(&geometry.0), frames, step).or_raise()?;
-        let options = RunnerOptions { slots, lift_workers, write_back_workers, mirror_workers };
+        let (rank, geometry) = (Rank::new(rank), Arc::clone(&geometry.0));
+        let plans = StepPlans::new(rank, geometry, frames, lifecycle, step).or_raise()?;
+        let launching = RunnerOptions { slots, lift_workers, write_back_workers, mirror_workers };
         let bound = {
             let registry = read(py, &memory.0.memory)?;
             let (registry, engine) = (&*registry, &backend.0);
             // It copies tables to a GPU, and waits for that.
-            py.detach(|| bind(engine, registry, plans, options))
+            py.detach(|| bind(engine, registry, plans, launching))
         };
         let mut steps = bound.or_raise()?;
         steps.set_stream(handle).or_raise()?;
@@ -157,7 +156,8 @@ impl Runner {
     }
 
     /// Mirrors the rows of a paged or ring group that steps write, as `binding` will say on the device: `MirrorPlan.bind` of the
-    /// runner's own plan. Raises as that does.
+    /// runner's own plan. Where the rank writes host blocks, each such group that is written back has to be bound before a step begins.
+    /// Raises as that does.
     fn bind_rows(&self, py: Python<'_>, group: &GroupKey, binding: &RowBinding) -> PyResult<()> {
         self.0.change(py, |steps| steps.bind_rows(group.key, binding.0).or_raise())
     }
@@ -173,7 +173,8 @@ impl Runner {
     /// Takes an order, a dictionary of `Lifecycle.orders`. Orders come in the scheduler's order, each exactly once; those that came before a
     /// step begins are carried out before its forward.
     ///
-    /// Raises `ValueError` for what is no order, `PlanError` where a page cannot be mapped or unmapped: the rank is lost then.
+    /// Raises `ValueError` for what is no order, `PlanError` where a page cannot be mapped or unmapped, or the order is of another
+    /// lifecycle's request: the rank is lost then.
     fn hear(&self, order: &Bound<'_, PyAny>) -> PyResult<()> {
         let heard: Order = parsed("an order", order)?;
         self.0.change(order.py(), |steps| steps.hear(heard).or_raise())
@@ -183,7 +184,8 @@ impl Runner {
     /// is all), and mirrors. A step in which nothing is computed is staged too, until `is_idle`.
     ///
     /// Raises `RingFullError` and `CaptureError` where some of it can only be staged later: no forward of this step may run before a call
-    /// succeeds. Raises `LaunchError` where the rank is lost.
+    /// succeeds. Raises `PlanError` where a step has begun, and rows that it writes are to be mirrored and not bound: nothing has changed
+    /// then. Raises `LaunchError` where the rank is lost.
     #[pyo3(signature = (lift_bytes=None))]
     fn stage(&self, py: Python<'_>, lift_bytes: Option<u64>) -> PyResult<Staged> {
         let bytes = Bytes::new(lift_bytes.unwrap_or(u64::MAX));

@@ -1,5 +1,7 @@
 """A scheduler and a rank: imports, steps, mirrors, seals, published blocks, preemption, and what makes no sense."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -24,13 +26,14 @@ class Engine:
             region = self.memory.adopt(backend, place, array)
             pool = builder.pool(place, place, len(array), [region])
             sides[place] = pagelift.SideSpec.packed(pool, [region], [0], BLOCK * WIDTH, layout)
-        group = builder.group("kv", layers=1, landing="host", lift="tail", **sides)
+        self.group = group = builder.group("kv", layers=1, landing="host", lift="tail", **sides)
         self.lifecycle = pagelift.Lifecycle(block_tokens=BLOCK, requests=4, blocks=BLOCKS, pages=PAGES)
         self.geometry, self.frames = builder.build(), [pagelift.GroupFrames(group, range(BLOCKS), np.arange(PAGES))]
         self.runner = pagelift.Runner.bind(
-            backend, self.memory, self.geometry, self.frames, requests=4, block_tokens=BLOCK, mode="exact", stream=stream
+            backend, self.memory, self.geometry, self.frames, self.lifecycle.options, mode="exact", stream=stream
         )
-        self.runner.bind_rows(group, pagelift.RowBinding(self.memory.adopt(backend, "device", self.slots)))
+        self.rows = pagelift.RowBinding(self.memory.adopt(backend, "device", self.slots))
+        self.runner.bind_rows(group, self.rows)
         self.events, self.requests, self.seen, self.computed = [], {}, [], {}
 
     def tensors(self):
@@ -265,13 +268,13 @@ def test_what_makes_no_sense_is_an_exception(cpu):
     for options in (dict(ranks=0), dict(ranks=65), dict(writers=[]), dict(writers=[7]), dict(block_tokens=0), dict(draft_lag=9)):
         with pytest.raises(pagelift.LifecycleError) as error:
             pagelift.Lifecycle(**{"block_tokens": 4, "requests": 1, "blocks": 1, "pages": 1} | options)
-        assert error.value.kind == ("Writers" if "writers" in options else "Options")
+        assert error.value.kind == "Options"
 
 
 def test_a_rank_needs_frames_for_its_groups(world):
-    keyword = dict(requests=4, block_tokens=16)
+    options = pagelift.Lifecycle(block_tokens=16, requests=4, blocks=24, pages=9).options
     with pytest.raises(pagelift.PlanError) as error:
-        pagelift.Runner.bind(world.backend, world.memory, world.geometry, [], **keyword)
+        pagelift.Runner.bind(world.backend, world.memory, world.geometry, [], options)
     assert error.value.kind == "Frames"
     frames = [
         pagelift.GroupFrames(world.main.key, range(24), range(9)),
@@ -280,7 +283,7 @@ def test_a_rank_needs_frames_for_its_groups(world):
         pagelift.GroupFrames(world.state.key, range(24), range(4)),
     ]
     assert [repr(own) for own in frames][1] == "GroupFrames(whole, 24 blocks, 8 pages)"
-    runner = pagelift.Runner.bind(world.backend, world.memory, world.geometry, frames, **keyword)
+    runner = pagelift.Runner.bind(world.backend, world.memory, world.geometry, frames, options)
     assert runner.is_idle and runner.poll() == [] and runner.stage().lifts == 0
     with pytest.raises(TypeError, match="whole on the device"):
         pagelift.GroupFrames(world.state.key, [0], [0], each=1)
@@ -288,3 +291,46 @@ def test_a_rank_needs_frames_for_its_groups(world):
         runner.bind_rows(world.state.key, pagelift.RowBinding(64, capacity=1, width=8))
     with pytest.raises(ValueError, match="expected one of lift, write-back, mirror"):
         runner.counters("lifts")
+
+
+def test_a_rank_has_the_options_of_its_lifecycle(world):
+    frames = [
+        pagelift.GroupFrames(world.main.key, range(24), range(9)),
+        pagelift.GroupFrames(world.index.key, range(24), range(8), each=2),
+        pagelift.GroupFrames(world.ring.key, range(4), range(4)),
+        pagelift.GroupFrames(world.state.key, range(24), range(4)),
+    ]
+    lifecycle = pagelift.Lifecycle(ranks=2, writers=[1], block_tokens=16, requests=4, blocks=24, pages=9)
+    options = json.loads(json.dumps(lifecycle.options))
+    assert options == lifecycle.options and (options["writers"], options["requests"]) == (0b10, 4)
+    bind = lambda options, rank=0: pagelift.Runner.bind(
+        world.backend, world.memory, world.geometry, frames, options, rank=rank
+    )
+    for wrong, rank in ((options | {"writers": 0}, 0), (options | {"block_tokens": 0}, 0), (options, 2)):
+        with pytest.raises(pagelift.PlanError) as error:
+            bind(wrong, rank)
+        assert error.value.kind == "Options"
+    with pytest.raises(ValueError, match="not a lifecycle's options"):
+        bind({"requests": 4})
+    # There is no place for a fifth request: it would never be answered.
+    runner = bind(options, rank=1)
+    with pytest.raises(pagelift.PlanError, match="expected one of slots 0..4") as error:
+        runner.hear({"order": "stop", "request": {"slot": 4, "generation": 1}, "round": 1})
+    assert error.value.kind == "ForeignRequest"
+    assert runner.poll() == [{"event": "rank-lost", "rank": 1}]
+
+
+def test_rows_are_bound_before_a_step(cpu):
+    engine = Engine(cpu)
+    engine.admit(1, 6)
+    engine.until(lambda: "lifted" in engine.seen)
+    engine.runner.clear_bindings()
+    engine.events.append({"event": "begin", "request": engine.requests[1], "tokens": 1})
+    with pytest.raises(pagelift.PlanError, match="not bound") as error:
+        engine.turn()
+    assert error.value.kind == "Unbound" and engine.runner.counters("mirror").launches == 0
+    engine.runner.bind_rows(engine.group, engine.rows)
+    engine.until(lambda: engine.view(1)["next_token"] == 6)
+    engine.generate(1, 7)
+    engine.rest()
+    engine.check(1, engine.view(1)["blocks"], 13)

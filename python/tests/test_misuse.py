@@ -197,7 +197,7 @@ def test_what_was_staged_is_garbage_after_its_failure_was_raised(cpu):
         frames = [pagelift.GroupFrames(group.key, range(9), range(9)) for group in (world.main, world.ring, world.state)]
         frames.append(pagelift.GroupFrames(world.index.key, range(9), range(9), each=1))
         lifecycle = pagelift.Lifecycle(block_tokens=16, requests=2, blocks=9, pages=9)
-        runner = pagelift.Runner.bind(cpu, world.memory, world.geometry, frames, requests=2, block_tokens=16, jobs=1)
+        runner = pagelift.Runner.bind(cpu, world.memory, world.geometry, frames, lifecycle.options, jobs=1)
         event = {"event": "admit", "prompt": 20, "policy": "lift-tail", "producer": False, "hashes": []}
         request = lifecycle.apply(event)[0]["request"]
         watched = Watched()
@@ -221,8 +221,9 @@ def test_keys_of_another_geometry(cpu):
     own, other = World(cpu, np.random.default_rng(1)), World(cpu, np.random.default_rng(2))
     frames = [pagelift.GroupFrames(group.key, range(9), range(9)) for group in (other.main, other.ring, other.state)]
     frames.append(pagelift.GroupFrames(other.index.key, range(9), range(9), each=1))
+    options = pagelift.Lifecycle(block_tokens=16, requests=2, blocks=9, pages=9).options
     with pytest.raises(pagelift.PlanError) as error:
-        pagelift.Runner.bind(cpu, own.memory, own.geometry, frames, requests=2, block_tokens=16)
+        pagelift.Runner.bind(cpu, own.memory, own.geometry, frames, options)
     assert error.value.kind == "ForeignGroup"
     for group in other.groups:
         assert own.geometry.block_slots(group.key, "host") is None and own.geometry.lift_route(group.key) is None

@@ -64,14 +64,11 @@ impl<B: Backend + Clone> Rank<B> {
         let (geometry, keys, frames) = shape.geometry(number, spec, region)?;
         let pages = shape.options.pages * GROUPS.len() as u32;
         let options = StepOptions {
-            requests: shape.options.requests,
-            block_tokens: shape.options.block_tokens,
             pages: PlanCapacity { jobs: 64, list_entries: 256 },
             rows: RowCapacity { jobs: GROUPS.len() as u32, changes: pages },
             mode: if shape.reversed { TailRows::Exact } else { TailRows::Whole },
-            writes: shape.options.writers.contains(Number::new(number)),
         };
-        let mut plans = StepPlans::new(Number::new(number), geometry, frames, options)?;
+        let mut plans = StepPlans::new(Number::new(number), geometry, frames, shape.options, options)?;
         let at = memory.region(arrays).ok_or_else(missing)?.address();
         for (group, key) in (0..).zip(&keys.paged) {
             let slots = at + 8 * (1 + group * u64::from(capacity));

@@ -50,10 +50,11 @@
 //! # let slots = memory.region(slots_at).expect("just allocated").address();
 //!
 //! // The scheduler: blocks of 4 tokens, and one rank.
-//! let mut lifecycle = Lifecycle::new(LifecycleOptions {
+//! let options = LifecycleOptions {
 //!     ranks: 1, writers: Ranks::first(1), block_tokens: 4, recurrence: Recurrence::None,
 //!     requests: 8, blocks: BLOCKS, pages: PAGES, keep: 0, draft_lag: 0, retries: 1,
-//! })?;
+//! };
+//! let mut lifecycle = Lifecycle::new(options)?;
 //!
 //! // The rank: its geometry has one group, of rows of 64 bytes, whose pages and blocks have the lifecycle's numbers.
 //! let frames = GroupFrames::Paged {
@@ -61,10 +62,11 @@
 //!     blocks: (0..BLOCKS).map(HostBlockId::new).collect(),
 //!     pages: (0..PAGES).map(PageId::new).collect(),
 //! };
-//! let mut plans = StepPlans::new(Rank::new(0), geometry, vec![frames], StepOptions {
-//!     requests: 8, block_tokens: 4, pages: PlanCapacity::default(), rows: RowCapacity::default(),
-//!     mode: TailRows::Whole, writes: true,
-//! })?;
+//! // What the scheduler's options say, it does not say again.
+//! let room = StepOptions {
+//!     pages: PlanCapacity::default(), rows: RowCapacity::default(), mode: TailRows::Whole,
+//! };
+//! let mut plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options, room)?;
 //! plans.mirror_plan().bind(group, RowBinding::new(slots, 1))?;
 //! let mut runner = Runner::bind(&backend, &memory, plans, RunnerOptions::default())?;
 //!
@@ -191,9 +193,9 @@ pub struct Staged {
 /// request's slot was used before, none of it allocates but a request's first lift.
 ///
 /// **Who writes to host blocks.** Ranks all of which have the same rows let one of them write
-/// ([`StepOptions::writes`](pagelift_planner::lifecycle::StepOptions::writes)). The others lift as it does, and launch a mirror
-/// that has no page to mirror: what tells them that their forward has finished. States are each rank's own, and so are
-/// their blocks.
+/// ([`LifecycleOptions::writers`](pagelift_planner::lifecycle::LifecycleOptions::writers)). The others lift as it does, and launch a
+/// mirror that has no page to mirror: what tells them that their forward has finished. States are each rank's own, and so
+/// are their blocks.
 ///
 /// **What fails.** Work that can be staged later waits, and [`Runner::stage`] says so. Work that cannot be staged, or whose
 /// launch fails, is answered as failed: the lifecycle asks again, or ends the request. What was to be written back the rank says
@@ -253,8 +255,8 @@ impl<B: Backend> Runner<B> {
     /// carried out before its forward: what is ordered after that step was accepted belongs to the next one.
     ///
     /// # Errors
-    /// Where a page cannot be mapped or unmapped: the orders are those of other frames, or of another geometry. The rank is
-    /// lost then.
+    /// Where a page cannot be mapped or unmapped, or there is no room for the request: the orders are those of other frames, of
+    /// another geometry, or of another lifecycle. The rank is lost then.
     pub fn hear(&mut self, order: Order) -> Result<(), Error> {
         if self.health != Health::Well {
             return Ok(());
@@ -272,7 +274,9 @@ impl<B: Backend> Runner<B> {
     /// ([`LaunchError::RingFull`]) or a stream is being captured ([`BackendError::Capturing`](crate::error::BackendError::Capturing)
     /// and [`CapturingAnother`](crate::error::BackendError::CapturingAnother)). What is staged is then launched, if it was not, and
     /// waited for, and this called again: no forward of this step may run before a call succeeds. What was staged is not staged
-    /// again. And [`LaunchError::RankLost`], for good.
+    /// again. [`PlanError::Unbound`](crate::error::PlanError::Unbound), before anything is planned, where steps have begun whose rows
+    /// are to be mirrored and not [bound](Runner::mirror_plan): bind them, and call this again. And [`LaunchError::RankLost`], for
+    /// good.
     pub fn stage(&mut self, memory: &Registry, lift_bytes: Bytes) -> Result<Staged, Error> {
         self.check_health()?;
         let Self { plans, lifts, write_backs, mirrors, refused, .. } = self;
@@ -280,7 +284,7 @@ impl<B: Backend> Runner<B> {
         lifts.poll(plans);
         mirrors.poll(plans);
         // A mirror that has to be made good becomes a page that is written back.
-        plans.plan_mirrors();
+        plans.plan_mirrors()?;
         plans.plan_write_backs();
         plans.plan_lifts(lift_bytes);
         let drafted = [Lane::Lift, Lane::WriteBack, Lane::Mirror].map(|lane| plans.drafted(lane));

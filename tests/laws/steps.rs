@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pagelift::Error;
 use pagelift::backends::{Backend as _, CaptureMode, Cuda, CudaGraph};
-use pagelift::error::{BackendError, LaunchError};
+use pagelift::error::{BackendError, LaunchError, PlanError};
 use pagelift::geometry::*;
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::{Policy, Recurrence};
@@ -22,6 +22,7 @@ use crate::backends::software;
 
 const BLOCKS: u32 = 32;
 const PAGES: u32 = 4;
+const REQUESTS: u32 = 8;
 const ROW: u64 = 64;
 const PAGE: u64 = 4 * ROW;
 const MOST: Bytes = Bytes::new(u64::MAX);
@@ -39,8 +40,21 @@ struct Engine {
 }
 
 impl Engine {
-    /// The rank has the first `pages` of the lifecycle's pages.
+    /// The rank has the first `pages` of the lifecycle's pages, and its rows are bound.
     fn new(pages: u32, writes: bool, slots: u32) -> Self {
+        let (mut engine, group) = Self::unbound(pages, writes, slots);
+        engine.bind(group);
+        engine
+    }
+
+    fn bind(&mut self, group: GroupKey<Paged>) {
+        let address = self.memory.region(self.slots).unwrap().address();
+        self.runner.mirror_plan().bind(group, RowBinding::new(address, 1)).unwrap();
+    }
+
+    /// One that does not write has another beside it that does.
+    fn unbound(pages: u32, writes: bool, slots: u32) -> (Self, GroupKey<Paged>) {
+        let ranks = if writes { 1 } else { 2 };
         let machine = Machine::new(1);
         let gpu = Arc::new(Cuda::open_with(&software(&machine).unwrap(), 0).unwrap());
         let backend = Faulty::new(Arc::clone(&gpu));
@@ -62,34 +76,29 @@ impl Engine {
             blocks: (0..BLOCKS).map(HostBlockId::new).collect(),
             pages: (0..pages).map(PageId::new).collect(),
         };
-        let options = StepOptions {
-            requests: 8,
-            block_tokens: 4,
+        let room = StepOptions {
             pages: PlanCapacity::default(),
             rows: RowCapacity::default(),
             mode: TailRows::Whole,
-            writes,
         };
-        let geometry = Arc::new(builder.build().unwrap());
-        let mut plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options).unwrap();
-        let address = memory.region(array).unwrap().address();
-        plans.mirror_plan().bind(group, RowBinding::new(address, 1)).unwrap();
-        let options = RunnerOptions { slots, ..RunnerOptions::default() };
-        let runner = Runner::bind(backend.clone(), &memory, plans, options).unwrap();
-        let lifecycle = Lifecycle::new(LifecycleOptions {
-            ranks: 1,
-            writers: Ranks::first(1),
+        let options = LifecycleOptions {
+            ranks,
+            writers: Ranks::one(Rank::new(ranks - 1)),
             block_tokens: 4,
             recurrence: Recurrence::None,
-            requests: 8,
+            requests: REQUESTS,
             blocks: BLOCKS,
             pages: PAGES,
             keep: 0,
             draft_lag: 0,
             retries: 0,
-        });
-        let lifecycle = lifecycle.unwrap();
-        Self { lifecycle, runner, backend, memory, slab, slots: array, gpu, machine }
+        };
+        let geometry = Arc::new(builder.build().unwrap());
+        let plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options, room).unwrap();
+        let launching = RunnerOptions { slots, ..RunnerOptions::default() };
+        let runner = Runner::bind(backend.clone(), &memory, plans, launching).unwrap();
+        let lifecycle = Lifecycle::new(options).unwrap();
+        (Self { lifecycle, runner, backend, memory, slab, slots: array, gpu, machine }, group)
     }
 
     fn tell(&mut self, event: &Event<'_>) -> Vec<Effect> {
@@ -184,6 +193,59 @@ fn a_lost_rank_launches_nothing_that_it_has_staged() {
     assert!(found == given, "it has lifted into pages of others");
     assert_eq!(engine.poll(), []);
     drop(graph);
+}
+
+/// What was asked of it, it would never answer.
+#[test]
+fn an_order_of_another_lifecycle_s_is_the_rank_s_loss() {
+    let mut engine = Engine::new(PAGES, true, 4);
+    let (requests, pages) = (REQUESTS + 1, REQUESTS + 1);
+    let own = engine.lifecycle.options();
+    engine.lifecycle = Lifecycle::new(LifecycleOptions { requests, pages, ..own }).unwrap();
+    let (prompt, policy) = (Tokens::new(6), Policy::LiftTail);
+    let admission = || Admission { prompt, policy, producer: true, hashes: vec![].into() };
+    for _ in 0..requests {
+        engine.lifecycle.apply(&Event::Admit(admission())).unwrap();
+    }
+    let request = engine.lifecycle.requests().last().unwrap();
+    let refused = engine.runner.hear(engine.lifecycle.orders().next().unwrap()).unwrap_err();
+    let room = PlanError::ForeignRequest { request, requests: REQUESTS };
+    assert!(matches!(&refused, Error::Plan(error) if *error == room), "{refused}");
+    assert_eq!(engine.poll(), [Event::RankLost { rank: Rank::new(0) }]);
+}
+
+/// Its mirror would be done, and its page given away with a row that is nowhere else.
+#[test]
+fn a_step_whose_rows_are_not_bound_is_staged_when_they_are() {
+    let (mut engine, group) = Engine::unbound(PAGES, true, 4);
+    let request = engine.landed();
+    assert_eq!(engine.stage().unwrap().lifts, 1, "a lift has no rows of a step");
+    engine.before().unwrap();
+    engine.report();
+    engine.tell(&Event::Begin { request, tokens: 1 });
+    for _ in 0..2 {
+        let refused = engine.stage().unwrap_err();
+        assert!(matches!(refused, Error::Plan(PlanError::Unbound { .. })), "{refused}");
+        engine.before().unwrap();
+        engine.after().unwrap();
+        engine.report();
+        assert_eq!(engine.runner.counters(Lane::Mirror).launches, 0);
+    }
+    engine.bind(group);
+    assert_eq!(engine.stage().unwrap().mirrors, 1);
+    engine.after().unwrap();
+    engine.report();
+    assert_eq!(engine.runner.counters(Lane::Mirror).done, 1);
+    // Whoever does not write needs none.
+    let (mut engine, _) = Engine::unbound(PAGES, false, 4);
+    let request = engine.landed();
+    assert_eq!(engine.stage().unwrap().lifts, 1);
+    engine.before().unwrap();
+    engine.report();
+    let (rank, answer) = (Rank::new(1), Answer::Done);
+    engine.tell(&Event::Answer { request, round: 1, rank, answer });
+    engine.tell(&Event::Begin { request, tokens: 1 });
+    assert_eq!(engine.stage().unwrap().mirrors, 1);
 }
 
 #[test]

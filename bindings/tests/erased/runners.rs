@@ -1,7 +1,8 @@
 //! Runners, over the CPU.
 
 use pagelift::geometry::GroupKind;
-use pagelift::lifecycle::{GroupFrames, Lane, Rank, StepOptions, StepPlans};
+use pagelift::import::Recurrence;
+use pagelift::lifecycle::{GroupFrames, Lane, LifecycleOptions, Rank, Ranks, StepOptions, StepPlans};
 use pagelift::plan::{PlanCapacity, RowCapacity, TailRows};
 use pagelift::quantity::Bytes;
 use pagelift::runner::RunnerOptions;
@@ -13,15 +14,21 @@ use crate::world::{Plain, World};
 fn runner(world: &World) -> Box<dyn Steps<Plain>> {
     let numbers = || (0..4).collect();
     let of = |group: usize| frames(world.groups[group].key, numbers(), numbers(), None).unwrap();
-    let options = StepOptions {
-        requests: 4,
+    let lifecycle = LifecycleOptions {
+        ranks: 1,
+        writers: Ranks::first(1),
         block_tokens: 4,
-        pages: PlanCapacity::default(),
-        rows: RowCapacity::default(),
-        mode: TailRows::Whole,
-        writes: true,
+        recurrence: Recurrence::State,
+        requests: 4,
+        blocks: 4,
+        pages: 4,
+        keep: 0,
+        draft_lag: 0,
+        retries: 0,
     };
-    let plans = StepPlans::new(Rank::new(0), world.geometry.clone(), (0..3).map(of).collect(), options);
+    let (pages, rows, mode) = (PlanCapacity::default(), RowCapacity::default(), TailRows::Whole);
+    let (geometry, frames) = (world.geometry.clone(), (0..3).map(of).collect());
+    let plans = StepPlans::new(Rank::new(0), geometry, frames, lifecycle, StepOptions { pages, rows, mode });
     bind(&world.engine, &world.memory, plans.unwrap(), RunnerOptions::default()).unwrap()
 }
 

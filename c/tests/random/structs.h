@@ -125,8 +125,14 @@ static inline pagelift_group_frames *all_frames(void) {
     return spoilt(input(list, sizeof list, 8), 8);
 }
 
+static inline pagelift_lifecycle_options living(void) {
+    return SIZED(lifecycle_options, .ranks = SOME(1), .writers = mostly(0), .block_tokens = SOME(TOKENS), .recurrence = below(2),
+                 .requests = room_for(4, 1 << 20), .blocks = room_for(BLOCKS, INT32_MAX), .pages = room_for(BLOCKS, INT32_MAX),
+                 .keep = SOME(0), .draft_lag = SOME(0), .retries = SOME(1));
+}
+
 static inline pagelift_runner_options running(void) {
-    return SIZED(runner_options, .rank = SOME(0), .requests = room_for(4, 1 << 20), .block_tokens = SOME(TOKENS), .writes = SOME(1),
+    return SIZED(runner_options, .rank = SOME(0), .lifecycle = IN(pagelift_lifecycle_options, living()), .reserved = SOME(0),
                  .mode = below(3), .pages = IN_OR_NULL(plan_capacity, room()), .rows = IN_OR_NULL(row_capacity, rows()),
                  .slots = SOME(2), .lift_workers = SOME(0), .write_back_workers = SOME(0), .mirror_workers = SOME(1));
 }
@@ -221,12 +227,6 @@ static inline pagelift_host_pool_spec host_pool(void) {
 static inline uint64_t allocated(void) {
     const uint64_t odd[] = {0, (uint64_t)1 << 50, UINT64_MAX, UINT64_MAX - 100};
     return once_in(16) ? odd[draw(4)] : 1u + draw(9000);
-}
-
-static inline pagelift_lifecycle_options living(void) {
-    return SIZED(lifecycle_options, .ranks = SOME(1), .writers = mostly(0), .block_tokens = SOME(TOKENS), .recurrence = below(2),
-                 .requests = room_for(4, 1 << 20), .blocks = room_for(BLOCKS, INT32_MAX), .pages = room_for(BLOCKS, INT32_MAX),
-                 .keep = SOME(0), .draft_lag = SOME(0), .retries = SOME(1));
 }
 
 static inline pagelift_launcher_options launching(void) {

@@ -96,7 +96,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         let step = manifest.speculative_tokens().saturating_add(1);
         let arrays = StepArrays::new(&mut world.memory, backend, manifest.groups().len(), step)?;
         Ok(Self {
-            runner: rank::runner(world, backend, (&frames, &arrays), options.mode)?,
+            runner: rank::runner(world, backend, (&frames, &arrays), (lifecycle.options(), options.mode))?,
             transfer,
             log: Log::create(options.log, &lifecycle)?,
             wire: Wire::new(options.inject, mix(options.seed ^ WIRE)),
@@ -358,7 +358,8 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         self.model.forget(Memory::Device);
         self.world.fill_memory(self.model, Memory::Device, self.progress)?;
         let at = (&self.frames, &self.arrays);
-        self.runner = rank::runner(self.world, self.backend, at, self.options.mode)?;
+        self.runner =
+            rank::runner(self.world, self.backend, at, (self.lifecycle.options(), self.options.mode))?;
         self.tell(Event::RankJoined { rank: RANK })
     }
 

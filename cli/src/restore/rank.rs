@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use pagelift::backends::Backend;
 use pagelift::launcher::Counters;
-use pagelift::lifecycle::{Lane, Rank, StepOptions, StepPlans};
+use pagelift::lifecycle::{Lane, LifecycleOptions, Rank, StepOptions, StepPlans};
 use pagelift::plan::{Plan as _, TailRows};
 use pagelift::runner::{Runner, RunnerOptions};
 
@@ -55,16 +55,17 @@ pub struct Lifted {
     pub seconds: f64,
 }
 
-/// A rank with nothing in its pages.
+/// A rank with nothing in its pages, which takes the orders of a lifecycle with these options.
 pub fn runner<'b, B: Backend>(
     world: &World<'_>,
     backend: &'b B,
     (frames, arrays): (&Frames<'_>, &StepArrays),
-    mode: TailRows,
+    (lifecycle, mode): (LifecycleOptions, TailRows),
 ) -> Result<Runner<&'b B>, RestoreError> {
     let (pages, rows) = frames.room();
-    let options = StepOptions { requests: 1, block_tokens: frames.tokens, pages, rows, mode, writes: true };
-    let mut plans = StepPlans::new(RANK, world.geometry.clone(), frames.of_rank(&world.keys), options)?;
+    let options = StepOptions { pages, rows, mode };
+    let (geometry, own) = (world.geometry.clone(), frames.of_rank(&world.keys));
+    let mut plans = StepPlans::new(RANK, geometry, own, lifecycle, options)?;
     for (frame, key) in frames.groups.iter().zip(&world.keys).filter(|(frame, _)| frame.group.mirror) {
         let null_page = frame.group.device.as_ref().and_then(|side| side.pool.null_block);
         let Some(binding) = arrays.binding(&world.memory, frame.group.index, null_page) else { continue };

@@ -4,8 +4,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::{PlanError, SpanError};
-use crate::lifecycle::{Answer, Rank, Ranks, RequestId, Stage};
+use super::{OptionsError, PlanError, SpanError};
+use crate::lifecycle::{Answer, Rank, RequestId, Stage};
 
 /// What an engine may run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,25 +43,8 @@ impl fmt::Display for Resource {
 #[non_exhaustive]
 pub enum LifecycleError {
     /// Options that cannot be.
-    #[error("{what} is {found}; expected {least} to {most}")]
-    Options {
-        /// Which option.
-        what: &'static str,
-        /// What it was.
-        found: u64,
-        /// The least it may be.
-        least: u64,
-        /// The most it may be.
-        most: u64,
-    },
-    /// Nobody writes host blocks, or ranks do that the engine does not have.
-    #[error("the writers are {writers}; expected one or more of the ranks 0 to {}", .ranks.saturating_sub(1))]
-    Writers {
-        /// The writers.
-        writers: Ranks,
-        /// How many ranks there are.
-        ranks: u8,
-    },
+    #[error(transparent)]
+    Options(#[from] OptionsError),
     /// There is no memory for all that.
     #[error(transparent)]
     Memory(#[from] PlanError),

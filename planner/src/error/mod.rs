@@ -3,6 +3,7 @@
 mod geometry;
 mod layout;
 mod lifecycle;
+mod options;
 mod plan;
 mod span;
 
@@ -10,5 +11,6 @@ pub use geometry::GeometryError;
 pub(crate) use geometry::segment_words;
 pub use layout::LayoutError;
 pub use lifecycle::{LifecycleError, Resource};
+pub use options::OptionsError;
 pub use plan::PlanError;
 pub use span::SpanError;

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::SpanError;
+use super::{OptionsError, SpanError};
 use crate::id::{GroupId, ImportId};
+use crate::lifecycle::RequestId;
 
 /// A plan that may not be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -160,6 +161,28 @@ pub enum PlanError {
         expected: &'static str,
         /// What there is.
         found: &'static str,
+    },
+    /// A rank's plans are made of its lifecycle's options.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// A request of another lifecycle.
+    #[error(
+        "{request} has no place here: expected one of slots 0..{requests}; make the rank's plans of the options of the \
+         lifecycle whose orders it takes"
+    )]
+    ForeignRequest {
+        /// The request.
+        request: RequestId,
+        /// Requests that there is room for.
+        requests: u32,
+    },
+    /// Rows that steps write would stay on the device, and their pages be given away.
+    #[error(
+        "group `{group}` is mirrored, and the rows that steps write to it are not bound; bind them before a step begins"
+    )]
+    Unbound {
+        /// The group.
+        group: Arc<str>,
     },
     /// An import that was released, or that other reservations know.
     #[error("{import} is not reserved here: it was released, or other reservations gave its id")]

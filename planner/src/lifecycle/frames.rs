@@ -7,7 +7,9 @@ use crate::geometry::{
 };
 use crate::id::{GroupId, HostBlockId, PageId};
 use crate::import::{ImportGroup, PromptSpan};
-use crate::plan::{Direction, HostToDevice, PageMap, RestorePlan, WriteBackPlan, no_route, paged_extent};
+use crate::plan::{
+    Direction, HostToDevice, MirrorPlan, PageMap, RestorePlan, WriteBackPlan, no_route, paged_extent,
+};
 use crate::quantity::Rows;
 
 /// Which blocks and pages of a group a lifecycle's numbers stand for.
@@ -208,6 +210,15 @@ impl GroupFrames {
     fn written_back(&self, geometry: &Geometry) -> Option<GroupKey<Paged>> {
         let (Self::Paged { group, .. } | Self::Whole { group, .. }) = self else { return None };
         geometry.spill_route(*group).map(|_| *group)
+    }
+
+    /// Refuses a group whose rows are mirrored, where a plan does not know which rows a step writes.
+    pub(super) fn check_bound(&self, plan: &MirrorPlan, geometry: &Geometry) -> Result<(), PlanError> {
+        let bound = match self {
+            Self::Ring { group, .. } => geometry.spill_route(*group).is_none() || plan.is_bound(*group),
+            _ => self.written_back(geometry).is_none_or(|group| plan.is_bound(group)),
+        };
+        if bound { Ok(()) } else { Err(PlanError::Unbound { group: geometry.group_name(self.id()) }) }
     }
 
     /// Mirrors a page of the lifecycle, or changes nothing.

@@ -81,8 +81,8 @@ impl Lifecycle {
     /// A lifecycle without requests, all of whose memory is free.
     ///
     /// # Errors
-    /// [`LifecycleError::Options`] and [`LifecycleError::Writers`] for options that cannot be, before any memory is taken;
-    /// [`LifecycleError::Memory`] where there is not enough of it.
+    /// [`LifecycleError::Options`] for options that cannot be, before any memory is taken; [`LifecycleError::Memory`] where there
+    /// is not enough of it.
     pub fn new(options: LifecycleOptions) -> Result<Self, LifecycleError> {
         options.check()?;
         let shared = Shared {

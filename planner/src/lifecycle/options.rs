@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rank::Ranks;
-use crate::error::LifecycleError;
+use super::rank::{Rank, Ranks};
+use crate::error::OptionsError;
 use crate::import::Recurrence;
 
 /// What a lifecycle looks after: everything is allocated once, for so much.
@@ -45,7 +45,7 @@ impl LifecycleOptions {
     pub const MOST_LAG: u32 = 2;
 
     /// Refuses what cannot be, before any memory is taken.
-    pub(super) fn check(self) -> Result<(), LifecycleError> {
+    pub(super) fn check(self) -> Result<(), OptionsError> {
         let numbers = [
             ("the number of ranks", self.ranks.into(), 1, Ranks::MOST.into()),
             ("the number of tokens of a block", self.block_tokens, 1, u32::MAX),
@@ -57,12 +57,22 @@ impl LifecycleOptions {
         for (what, found, least, most) in numbers {
             if !(least..=most).contains(&found) {
                 let [found, least, most] = [found, least, most].map(u64::from);
-                return Err(LifecycleError::Options { what, found, least, most });
+                return Err(OptionsError::Number { what, found, least, most });
             }
         }
         let (writers, ranks) = (self.writers, self.ranks);
         if writers.is_empty() || !writers.without(Ranks::first(ranks)).is_empty() {
-            return Err(LifecycleError::Writers { writers, ranks });
+            return Err(OptionsError::Writers { writers, ranks });
+        }
+        Ok(())
+    }
+
+    /// The same, and a rank that is none of them.
+    pub(super) fn check_with(self, rank: Rank) -> Result<(), OptionsError> {
+        self.check()?;
+        let ranks = self.ranks;
+        if rank.get() >= ranks {
+            return Err(OptionsError::Rank { rank, ranks });
         }
         Ok(())
     }

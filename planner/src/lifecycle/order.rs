@@ -111,6 +111,22 @@ pub enum Order {
 }
 
 impl Order {
+    /// Whose it is.
+    #[must_use]
+    pub const fn request(&self) -> RequestId {
+        match self {
+            Self::Map { request, .. }
+            | Self::Lift { request, .. }
+            | Self::Cancel { request, .. }
+            | Self::Begin { request, .. }
+            | Self::Checkpoint { request, .. }
+            | Self::Spill { request, .. }
+            | Self::Save { request, .. }
+            | Self::Stop { request, .. }
+            | Self::ReleasePage { request, .. } => *request,
+        }
+    }
+
     /// What an effect of the last event asks ranks to do, if anything.
     fn of(effect: Effect, lifecycle: &Lifecycle) -> Option<Self> {
         Some(match effect {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::event::{Effect, Event};
 use super::frames::{GroupFrames, GroupLists, Mapped, Scale};
 use super::lists::LiftLists;
+use super::options::LifecycleOptions;
 use super::order::Order;
 use super::rank::Rank;
 use super::request::RequestId;
@@ -73,13 +74,9 @@ struct Scratch {
     settled: Vec<RequestId>,
 }
 
-/// How much one rank's plans hold.
+/// How much one rank's plans hold, beside what follows from its lifecycle's options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepOptions {
-    /// Requests at one time.
-    pub requests: u32,
-    /// Tokens of the lifecycle's blocks.
-    pub block_tokens: u32,
     /// Room of the plans of pages.
     pub pages: PlanCapacity,
     /// Room of the plan of rows. Where the rank writes host blocks, `changes` is at least as many as the geometry has
@@ -88,24 +85,27 @@ pub struct StepOptions {
     pub rows: RowCapacity,
     /// Which rows of a partly filled page are lifted.
     pub mode: TailRows,
-    /// Whether this rank writes host blocks.
-    pub writes: bool,
 }
 
 impl StepPlans {
-    /// Plans for a rank, all of whose memory is allocated here.
+    /// Plans for a rank, all of whose memory is allocated here. `lifecycle` are the options of the lifecycle whose orders it takes:
+    /// how many requests there are, how long blocks are, and whether the rank writes host blocks, both have to see alike.
     ///
     /// # Errors
-    /// As [`RestorePlan::new`], [`PlanError::ForeignGroup`] for frames of another geometry's group, and [`PlanError::Frames`]
+    /// As [`RestorePlan::new`], [`PlanError::Options`] for options that no lifecycle has, or none with this rank,
+    /// [`PlanError::ForeignGroup`] for frames of another geometry's group, and [`PlanError::Frames`]
     /// where a group that is lifted has no frames, or others than it needs.
     pub fn new(
         rank: Rank,
         geometry: Arc<Geometry>,
         frames: Vec<GroupFrames>,
+        lifecycle: LifecycleOptions,
         options: StepOptions,
     ) -> Result<Self, PlanError> {
-        let StepOptions { requests: count, block_tokens, pages, rows, mode, writes } = options;
-        let block_tokens = u64::from(block_tokens.max(1));
+        lifecycle.check_with(rank)?;
+        let LifecycleOptions { requests: count, block_tokens, writers, .. } = lifecycle;
+        let (block_tokens, writes) = (u64::from(block_tokens), writers.contains(rank));
+        let StepOptions { pages, rows, mode } = options;
         // Changes wait until a mirror is staged, and nobody can say how many orders come before that.
         let changes = if writes { geometry.map_entries().min(RowCapacity::MOST.changes) } else { 0 };
         let rows = RowCapacity { changes: rows.changes.max(changes), ..rows };
@@ -170,8 +170,14 @@ impl StepPlans {
     /// Takes an order: each once, in the scheduler's order. What a lift's lists lack is found when it is planned: it has failed then, and the rank says so.
     ///
     /// # Errors
-    /// Where a page cannot be mapped or unmapped: nothing has changed then.
+    /// [`PlanError::ForeignRequest`] for a request that the lifecycle of these plans has no room for, and where a page cannot be
+    /// mapped or unmapped: nothing has changed then.
     pub fn hear(&mut self, order: Order) -> Result<(), PlanError> {
+        let request = order.request();
+        if known(&mut self.requests, request).is_none() {
+            let requests = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
+            return Err(PlanError::ForeignRequest { request, requests });
+        }
         match order {
             Order::Map { request, position, page, block } => {
                 let mapped = Mapped { position, page, block };
@@ -285,12 +291,20 @@ impl StepPlans {
     }
 
     /// The mirror of the steps that have begun.
-    pub fn plan_mirrors(&mut self) -> &mut MirrorPlan {
+    ///
+    /// # Errors
+    /// [`PlanError::Unbound`] where steps have begun, this rank writes host blocks, and rows of a group that is written back are not
+    /// [bound](MirrorPlan::bind): its pages would be given away without them. Nothing has changed then: bind them, and ask again.
+    pub fn plan_mirrors(&mut self) -> Result<&mut MirrorPlan, PlanError> {
+        let begun = self.worker.drafted(Lane::Mirror) > 0 || self.worker.next(Lane::Mirror).is_some();
+        if begun && self.writes {
+            self.frames.iter().try_for_each(|frames| frames.check_bound(&self.mirrors, &self.geometry))?;
+        }
         self.retry(Lane::Mirror);
         while self.worker.next(Lane::Mirror).is_some() {
             self.worker.draft(Lane::Mirror);
         }
-        &mut self.mirrors
+        Ok(&mut self.mirrors)
     }
 
     /// Why work could not be planned since this was asked last, the first of it: the rank answers that it has failed.

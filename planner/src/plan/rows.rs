@@ -129,6 +129,13 @@ impl RowPlan<DeviceToHost> {
         let map = self.geometry.group(group.id).map_or(0, |group| group.map_first);
         self.push(route, binding, Target::Mapped { first_entry: map })
     }
+
+    /// Whether rows of `group` are bound, by [`RowPlan::bind`].
+    #[must_use]
+    pub fn is_bound<K: HasRows>(&self, group: GroupKey<K>) -> bool {
+        let route = self.geometry.spill_route(group);
+        route.is_some_and(|route| self.jobs.iter().any(|job| job.route == route.index))
+    }
 }
 
 impl<D: Direction> RowPlan<D> {

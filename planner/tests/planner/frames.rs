@@ -8,7 +8,9 @@ use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Policy, Recurrence};
 use pagelift_planner::layout::{PagedLayout, RingLayout};
 use pagelift_planner::lifecycle::*;
-use pagelift_planner::plan::{Plan, PlanCapacity, RestorePlan, RowCapacity, TailRows, WriteBackPlan};
+use pagelift_planner::plan::{
+    Plan, PlanCapacity, RestorePlan, RowBinding, RowCapacity, TailRows, WriteBackPlan,
+};
 use pagelift_planner::quantity::{Bytes, Tokens};
 
 const ROW: u64 = 64;
@@ -66,13 +68,23 @@ fn frames() -> (Arc<Geometry>, Vec<GroupFrames>, [GroupKey<Paged>; 2]) {
     (Arc::new(builder.build().unwrap()), frames, [small, large])
 }
 
-const OPTIONS: StepOptions = StepOptions {
-    requests: 1,
+const LIFECYCLE: LifecycleOptions = LifecycleOptions {
+    ranks: 1,
+    writers: Ranks::first(1),
     block_tokens: BLOCK,
+    recurrence: Recurrence::None,
+    requests: 1,
+    blocks: 4,
+    pages: 2,
+    keep: 0,
+    draft_lag: 0,
+    retries: 0,
+};
+
+const OPTIONS: StepOptions = StepOptions {
     pages: PlanCapacity { jobs: 64, list_entries: 64 },
     rows: RowCapacity { jobs: 8, changes: 64 },
     mode: TailRows::Exact,
-    writes: true,
 };
 
 impl Engine {
@@ -82,20 +94,12 @@ impl Engine {
 
     fn with(options: StepOptions) -> Self {
         let (geometry, frames, [small, large]) = frames();
-        let lifecycle = Lifecycle::new(LifecycleOptions {
-            ranks: 1,
-            writers: Ranks::first(1),
-            block_tokens: BLOCK,
-            recurrence: Recurrence::None,
-            requests: 1,
-            blocks: 4,
-            pages: 2,
-            keep: 0,
-            draft_lag: 0,
-            retries: 0,
-        });
-        let plans = StepPlans::new(Rank::new(0), geometry, frames, options).unwrap();
-        Self { lifecycle: lifecycle.unwrap(), plans, small, large }
+        let mut plans = StepPlans::new(Rank::new(0), geometry, frames, LIFECYCLE, options).unwrap();
+        // What is only read has no rows to bind.
+        for group in [small, large] {
+            plans.mirror_plan().bind(group, RowBinding::new(0x1000, 1)).unwrap();
+        }
+        Self { lifecycle: Lifecycle::new(LIFECYCLE).unwrap(), plans, small, large }
     }
 
     fn tell(&mut self, event: Event<'_>) -> Vec<Effect> {
@@ -191,7 +195,7 @@ fn case_07_a_number_stands_for_all_blocks_and_pages_of_its_tokens() {
 
     // A step's rows that were not mirrored are written back in whole pages, and not those of what is only read.
     engine.tell(Event::Begin { request, tokens: 1 });
-    engine.plans.plan_mirrors();
+    engine.plans.plan_mirrors().unwrap();
     engine.tell(Event::Accept { request, step: 1, tokens: 1 });
     engine.settle(Lane::Mirror, Settled::Superseded);
     let mut written = engine.written_back();
@@ -218,11 +222,13 @@ fn case_07_a_number_stands_for_all_blocks_and_pages_of_its_tokens() {
 #[test]
 fn frames_that_do_not_fit_are_refused() {
     let ((_, foreign, _), (geometry, frames, _)) = (frames(), frames());
-    let foreign = StepPlans::new(Rank::new(0), Arc::clone(&geometry), foreign, OPTIONS).unwrap_err();
+    let foreign =
+        StepPlans::new(Rank::new(0), Arc::clone(&geometry), foreign, LIFECYCLE, OPTIONS).unwrap_err();
     assert!(matches!(foreign, PlanError::ForeignGroup { .. }), "{foreign}");
     let refused = |frames: Vec<GroupFrames>, block_tokens| {
-        let options = StepOptions { block_tokens, ..OPTIONS };
-        let refused = StepPlans::new(Rank::new(0), Arc::clone(&geometry), frames, options).unwrap_err();
+        let lifecycle = LifecycleOptions { block_tokens, ..LIFECYCLE };
+        let refused = StepPlans::new(Rank::new(0), Arc::clone(&geometry), frames, lifecycle, OPTIONS);
+        let refused = refused.unwrap_err();
         assert!(matches!(refused, PlanError::Frames { .. }), "{refused}");
         refused.to_string()
     };
@@ -279,7 +285,7 @@ fn alone(
     let group = group_that(&mut builder, ("own", landing, lift), page, 0x10000);
     let frames = vec![frames(group, numbers(HostBlockId::new, 8), numbers(PageId::new, 8))];
     let geometry = Arc::new(builder.build().unwrap());
-    StepPlans::new(Rank::new(0), geometry, frames, OPTIONS).map_err(|error| error.to_string())
+    StepPlans::new(Rank::new(0), geometry, frames, LIFECYCLE, OPTIONS).map_err(|error| error.to_string())
 }
 
 const fn dealt(group: GroupKey<Paged>, blocks: Vec<HostBlockId>, pages: Vec<PageId>) -> GroupFrames {
@@ -314,7 +320,8 @@ fn rows_that_land_on_the_device_are_not_written_back() {
     let (blocks, pages) = (numbers(HostBlockId::new, 1), numbers(PageId::new, 1));
     let ring = GroupFrames::Ring { group: group.unwrap(), blocks, pages };
     let geometry = Arc::new(builder.build().unwrap());
-    let plans = |frames| StepPlans::new(Rank::new(0), Arc::clone(&geometry), vec![frames], OPTIONS);
+    let plans =
+        |frames| StepPlans::new(Rank::new(0), Arc::clone(&geometry), vec![frames], LIFECYCLE, OPTIONS);
     let error = plans(ring.clone()).unwrap_err().to_string();
     assert!(error.contains("only read, as it lands on the device"), "{error}");
     plans(GroupFrames::ReadOnly(Box::new(ring))).unwrap();

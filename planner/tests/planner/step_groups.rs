@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pagelift_planner::error::PlanError;
+use pagelift_planner::error::{OptionsError, PlanError};
 use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Policy, Recurrence};
 use pagelift_planner::layout::{PagedLayout, RingLayout, StateLayout, StatePart};
 use pagelift_planner::lifecycle::*;
-use pagelift_planner::plan::{Direction, MirrorPlan, PagePlan, PlanCapacity, RowCapacity, TailRows};
+use pagelift_planner::plan::{
+    Direction, MirrorPlan, PagePlan, PlanCapacity, RowBinding, RowCapacity, TailRows,
+};
 use pagelift_planner::quantity::{Bytes, Tokens};
 
 const BLOCKS: u32 = 32;
@@ -83,16 +85,32 @@ impl Groups {
         ]
     }
 
-    fn plans(&self, frames: Vec<GroupFrames>, writes: bool) -> Result<StepPlans, PlanError> {
-        let options = StepOptions {
-            requests: REQUESTS,
-            block_tokens: 4,
+    fn plans(&self, frames: Vec<GroupFrames>, lifecycle: LifecycleOptions) -> Result<StepPlans, PlanError> {
+        let room = StepOptions {
             pages: PlanCapacity { jobs: 32, list_entries: 64 },
             rows: RowCapacity::default(),
             mode: TailRows::Whole,
-            writes,
         };
-        StepPlans::new(Rank::new(0), Arc::clone(&self.geometry), frames, options)
+        StepPlans::new(RANK, Arc::clone(&self.geometry), frames, lifecycle, room)
+    }
+}
+
+const RANK: Rank = Rank::new(0);
+
+/// The rank writes, or another one beside it.
+fn options(writes: bool) -> LifecycleOptions {
+    let ranks = if writes { 1 } else { 2 };
+    LifecycleOptions {
+        ranks,
+        writers: Ranks::one(Rank::new(ranks - 1)),
+        block_tokens: 4,
+        recurrence: Recurrence::State,
+        requests: REQUESTS,
+        blocks: BLOCKS,
+        pages: PAGES,
+        keep: 0,
+        draft_lag: 0,
+        retries: 0,
     }
 }
 
@@ -127,7 +145,18 @@ fn expected(of: &[(&str, &[(u32, u32)])]) -> Moves {
     of.iter().map(|(name, pairs)| ((*name).into(), pairs.to_vec())).collect()
 }
 
-/// One rank, and the scheduler.
+/// What another rank says that has done the same.
+fn said_by(rank: Rank, event: &Event<'static>) -> Event<'static> {
+    match *event {
+        Event::Answer { request, round, answer, .. } => Event::Answer { request, round, rank, answer },
+        Event::Mirrored { request, step, .. } => Event::Mirrored { request, rank, step },
+        Event::Checkpointed { request, pages, .. } => Event::Checkpointed { request, rank, pages },
+        Event::Spilled { request, pages, .. } => Event::Spilled { request, rank, pages },
+        _ => panic!("a rank does not say {event:?}"),
+    }
+}
+
+/// One rank, and the scheduler. A rank beside it does the same, and says so.
 struct Engine {
     groups: Groups,
     lifecycle: Lifecycle,
@@ -138,21 +167,12 @@ struct Engine {
 impl Engine {
     fn new(writes: bool) -> Self {
         let groups = groups();
-        let plans = groups.plans(groups.frames(), writes).unwrap();
-        let lifecycle = Lifecycle::new(LifecycleOptions {
-            ranks: 1,
-            writers: Ranks::first(1),
-            block_tokens: 4,
-            recurrence: Recurrence::State,
-            requests: REQUESTS,
-            blocks: BLOCKS,
-            pages: PAGES,
-            keep: 0,
-            draft_lag: 0,
-            retries: 0,
-        })
-        .unwrap();
-        Self { groups, lifecycle, plans, ticket: 0 }
+        let mut plans = groups.plans(groups.frames(), options(writes)).unwrap();
+        let binding = RowBinding::new(0x1000, 1);
+        plans.mirror_plan().bind(groups.tail, binding).unwrap();
+        plans.mirror_plan().bind(groups.whole, binding).unwrap();
+        plans.mirror_plan().bind(groups.ring, binding).unwrap();
+        Self { lifecycle: Lifecycle::new(options(writes)).unwrap(), groups, plans, ticket: 0 }
     }
 
     fn tell(&mut self, event: &Event<'_>) {
@@ -162,7 +182,11 @@ impl Engine {
 
     fn report(&mut self) {
         let said: Vec<_> = self.plans.say().collect();
-        said.iter().for_each(|event| self.tell(event));
+        for event in said {
+            self.tell(&event);
+            (1..self.lifecycle.options().ranks)
+                .for_each(|other| self.tell(&said_by(Rank::new(other), &event)));
+        }
     }
 
     /// The plan of a lane is launched.
@@ -201,7 +225,7 @@ impl Engine {
     fn step(&mut self, request: RequestId, settled: Settled) {
         self.tell(&Event::Begin { request, tokens: 1 });
         let step = self.lifecycle.request(request).unwrap().begun();
-        self.plans.plan_mirrors();
+        self.plans.plan_mirrors().unwrap();
         self.launch(Lane::Mirror, settled);
         self.tell(&Event::Accept { request, step, tokens: 1 });
     }
@@ -366,7 +390,7 @@ fn a_state_is_written_after_the_step_that_computes_it() {
     // Another rank has run the step, and its token was accepted, which ends the page.
     engine.tell(&Event::Accept { request, step: 3, tokens: 1 });
     assert_eq!(engine.write_back(), Moves::new(), "it would be launched before the step");
-    engine.plans.plan_mirrors();
+    engine.plans.plan_mirrors().unwrap();
     engine.launch(Lane::Mirror, Settled::Done);
     assert_eq!(engine.write_back().into_keys().collect::<Vec<_>>(), ["state"]);
 }
@@ -391,7 +415,7 @@ fn a_request_longer_than_its_pages_is_refused_in_all_groups() {
 #[test]
 fn frames_are_those_of_the_groups() {
     let groups = groups();
-    let error = |frames| groups.plans(frames, true).map(drop).unwrap_err().to_string();
+    let error = |frames| groups.plans(frames, options(true)).map(drop).unwrap_err().to_string();
     let mut frames = groups.frames();
     frames.remove(2);
     assert_eq!(error(frames), "group `ring`: expected frames, as it is lifted, found none");
@@ -403,4 +427,47 @@ fn frames_are_those_of_the_groups() {
     let mut frames = groups.frames();
     frames[0] = GroupFrames::Whole { group: groups.tail, blocks, pages, each: 1 };
     assert_eq!(error(frames), "group `tail`: expected frames of its tail, found frames of all pages");
+}
+
+#[test]
+fn every_group_that_is_mirrored_is_bound_before_a_step() {
+    let mut engine = Engine::new(true);
+    let request = engine.landed();
+    engine.lift();
+    engine.tell(&Event::Begin { request, tokens: 1 });
+    engine.plans.mirror_plan().clear_bindings();
+    let Groups { tail, whole, ring, .. } = engine.groups;
+    let binding = RowBinding::new(0x1000, 1);
+    let missing = |plans: &mut StepPlans| plans.plan_mirrors().map(drop).unwrap_err();
+    assert_eq!(missing(&mut engine.plans), PlanError::Unbound { group: "tail".into() });
+    engine.plans.mirror_plan().bind(tail, binding).unwrap();
+    assert_eq!(missing(&mut engine.plans), PlanError::Unbound { group: "whole".into() });
+    engine.plans.mirror_plan().bind(whole, binding).unwrap();
+    assert_eq!(missing(&mut engine.plans), PlanError::Unbound { group: "ring".into() });
+    engine.plans.mirror_plan().bind(ring, binding).unwrap();
+    engine.plans.plan_mirrors().unwrap();
+    // Whoever does not write mirrors nothing.
+    let mut engine = Engine::new(false);
+    let request = engine.landed();
+    engine.lift();
+    engine.tell(&Event::Begin { request, tokens: 1 });
+    engine.plans.mirror_plan().clear_bindings();
+    engine.plans.plan_mirrors().unwrap();
+    assert_eq!(engine.plans.drafted(Lane::Mirror), 1);
+}
+
+#[test]
+fn a_rank_is_one_of_the_lifecycle_s() {
+    let groups = groups();
+    let error = |options| groups.plans(groups.frames(), options).map(drop).unwrap_err();
+    let options = options(true);
+    let nobody = LifecycleOptions { writers: Ranks::NONE, ..options };
+    let wrong = OptionsError::Writers { writers: Ranks::NONE, ranks: 1 };
+    assert_eq!(error(nobody), PlanError::Options(wrong));
+    let empty = LifecycleOptions { block_tokens: 0, ..options };
+    assert!(matches!(error(empty), PlanError::Options(OptionsError::Number { found: 0, .. })));
+    let (pages, rows, mode) = (PlanCapacity::default(), RowCapacity::default(), TailRows::Whole);
+    let (geometry, room) = (Arc::clone(&groups.geometry), StepOptions { pages, rows, mode });
+    let other = StepPlans::new(Rank::new(1), geometry, groups.frames(), options, room).unwrap_err();
+    assert_eq!(other.to_string(), "rank 1 is none of the lifecycle's; expected one of the ranks 0 to 0");
 }

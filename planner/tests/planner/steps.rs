@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use pagelift_planner::error::PlanError;
 use pagelift_planner::geometry::*;
 use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Policy, Recurrence};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::lifecycle::*;
-use pagelift_planner::plan::{Plan, PlanCapacity, RowCapacity, TailRows};
+use pagelift_planner::plan::{Plan, PlanCapacity, RowBinding, RowCapacity, TailRows};
 use pagelift_planner::quantity::{Bytes, Tokens};
 
 /// Blocks of 4 tokens, rows of 64 bytes. The group's blocks and pages are numbered from the end.
@@ -20,6 +21,19 @@ struct Engine {
 const BLOCKS: u32 = 32;
 const PAGES: u32 = 8;
 const PAGE: u64 = 4 * 64;
+
+const OPTIONS: LifecycleOptions = LifecycleOptions {
+    ranks: 1,
+    writers: Ranks::first(1),
+    block_tokens: 4,
+    recurrence: Recurrence::None,
+    requests: 8,
+    blocks: BLOCKS,
+    pages: PAGES,
+    keep: 0,
+    draft_lag: 0,
+    retries: 0,
+};
 
 fn engine(jobs: u32) -> Engine {
     let layout = PagedLayout::builder(4).segment("row", 64).build().unwrap();
@@ -39,30 +53,15 @@ fn engine(jobs: u32) -> Engine {
         blocks: (0..BLOCKS).rev().map(HostBlockId::new).collect(),
         pages: (0..PAGES).rev().map(PageId::new).collect(),
     };
-    let options = StepOptions {
-        requests: 8,
-        block_tokens: 4,
+    let room = StepOptions {
         pages: PlanCapacity { jobs, list_entries: 64 },
         rows: RowCapacity::default(),
         mode: TailRows::Whole,
-        writes: true,
     };
     let geometry = Arc::new(builder.build().unwrap());
-    let lifecycle = Lifecycle::new(LifecycleOptions {
-        ranks: 1,
-        writers: Ranks::first(1),
-        block_tokens: 4,
-        recurrence: Recurrence::None,
-        requests: 8,
-        blocks: BLOCKS,
-        pages: PAGES,
-        keep: 0,
-        draft_lag: 0,
-        retries: 0,
-    })
-    .unwrap();
-    let plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options).unwrap();
-    Engine { lifecycle, plans, group }
+    let mut plans = StepPlans::new(Rank::new(0), geometry, vec![frames], OPTIONS, room).unwrap();
+    plans.mirror_plan().bind(group, RowBinding::new(0x1000, 1)).unwrap();
+    Engine { lifecycle: Lifecycle::new(OPTIONS).unwrap(), plans, group }
 }
 
 impl Engine {
@@ -107,7 +106,7 @@ impl Engine {
         let view = self.lifecycle.request(request).unwrap();
         let step = view.begun() + 1;
         self.tell(&Event::Begin { request, tokens: 1 });
-        self.plans.plan_mirrors();
+        self.plans.plan_mirrors().unwrap();
         assert_eq!(self.plans.drafted(Lane::Mirror), 1);
         self.plans.staged(Lane::Mirror, ticket);
         self.tell(&Event::Accept { request, step, tokens: 1 });
@@ -234,4 +233,53 @@ fn a_preempted_request_is_lifted_again_from_its_own_blocks() {
     engine.plans.settle(Lane::Lift, 9, Settled::Done);
     engine.report();
     assert_eq!(engine.stage(request), Some(Stage::Lifted));
+}
+
+/// It would be planned for nobody: the rank would never answer.
+#[test]
+fn an_order_of_a_request_without_a_place_is_refused() {
+    let mut engine = engine(8);
+    let known = engine.landed();
+    let lists = LiftLists::of(engine.lifecycle.request(known).unwrap());
+    let asked: Vec<_> = engine.plans.worker().waiting().collect();
+    let (page, block, round) = (PageId::new(0), HostBlockId::new(0), 1);
+    let request: RequestId = serde_json::from_str(r#"{"slot":8,"generation":1}"#).unwrap();
+    let orders = [
+        Order::Map { request, position: 0, page, block },
+        Order::Lift { request, round, lists },
+        Order::Cancel { request, round },
+        Order::Begin { request, step: 1, from: 0, to: 1 },
+        Order::Checkpoint { request, position: 0 },
+        Order::Spill { request, position: 0 },
+        Order::Save { request, position: 0 },
+        Order::Stop { request, round },
+        Order::ReleasePage { request, page },
+    ];
+    for order in orders {
+        let refused = engine.plans.hear(order.clone());
+        assert_eq!(refused, Err(PlanError::ForeignRequest { request, requests: 8 }), "{order:?}");
+    }
+    assert_eq!(engine.plans.worker().waiting().collect::<Vec<_>>(), asked);
+    let map = engine.plans.mirror_plan().page_map_mut();
+    assert_eq!(map.block_of(engine.group, PageId::new(PAGES - 1)), Some(HostBlockId::new(BLOCKS - 2)));
+}
+
+/// Its ticket would be done, and its pages given away with rows that are nowhere else.
+#[test]
+fn a_mirror_is_planned_when_its_rows_are_bound() {
+    let mut engine = engine(8);
+    let request = engine.landed();
+    engine.lift(1);
+    engine.plans.mirror_plan().clear_bindings();
+    engine.plans.plan_mirrors().unwrap();
+    engine.tell(&Event::Begin { request, tokens: 1 });
+    let before: Vec<_> = engine.plans.worker().waiting().collect();
+    let unbound = PlanError::Unbound { group: "main".into() };
+    assert_eq!(engine.plans.plan_mirrors().map(drop), Err(unbound));
+    assert_eq!(engine.plans.drafted(Lane::Mirror), 0);
+    assert_eq!(engine.plans.worker().waiting().collect::<Vec<_>>(), before);
+    engine.plans.mirror_plan().bind(engine.group, RowBinding::new(0x1000, 1)).unwrap();
+    assert!(engine.plans.mirror_plan().is_bound(engine.group));
+    engine.plans.plan_mirrors().unwrap();
+    assert_eq!(engine.plans.drafted(Lane::Mirror), 1);
 }

@@ -57,8 +57,7 @@ class Engine:
             self.memory,
             self.cache.geometry,
             self.cache.frames,
-            requests=REQUESTS,
-            block_tokens=BLOCK,
+            self.lifecycle.options,
             mode="exact",
             stream=arrays.stream,
         )
