@@ -217,11 +217,15 @@ pub enum Event<'a> {
     /// Its pages are lost with it. Host blocks are taken to hold what they held, those that it wrote too: others find them
     /// still, and preempted requests resume from them. Where a rank's host memory goes with it, end all requests, and make
     /// a new [`Lifecycle`](super::Lifecycle).
+    ///
+    /// A rank has many lives, and an event does not say of which it is. So the engine drops what a rank of an earlier life has said,
+    /// its own `RankLost` too, once it has said [`Event::RankJoined`] for the next one: otherwise that one would be declared dead.
     RankLost {
         /// The rank.
         rank: Rank,
     },
-    /// A rank is there again, with nothing in its pages. Of one that was not lost it is counted as a duplicate.
+    /// A rank is there again, with nothing in its pages. Of one that was not lost it is counted as a duplicate. Nothing that its
+    /// earlier lives have said may come after it: see [`Event::RankLost`].
     RankJoined {
         /// The rank.
         rank: Rank,

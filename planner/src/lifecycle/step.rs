@@ -45,7 +45,8 @@ impl Known {
 /// In a step, [`StepPlans::hear`] takes orders, and the plans are staged and launched in this order: pages and states that are
 /// written back, lifts, the engine's forward, mirrors. So what was asked for before a step is done before it. For each plan
 /// that is staged, [`StepPlans::staged`] says so, or [`StepPlans::retry`] that it will be made again; what became of its
-/// ticket goes to [`StepPlans::settle`].
+/// ticket goes to [`StepPlans::settle`]. Between a plan and what is said of it no order is heard, for that may take work back, and
+/// a launch that did it nevertheless would be nobody's: where one has to be, say `retry` first, and plan again.
 #[derive(Debug)]
 pub struct StepPlans {
     geometry: Arc<Geometry>,
