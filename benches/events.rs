@@ -9,7 +9,8 @@ use std::hint::black_box;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use pagelift::import::{Policy, Recurrence};
 use pagelift::lifecycle::{
-    Admission, Answer, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Rank, Ranks, Read, RequestId,
+    Admission, Answer, ContentHash, Effect, Event, FrameLimits, Lifecycle, LifecycleOptions, Rank, Ranks,
+    Read, RequestId,
 };
 use pagelift::quantity::Tokens;
 
@@ -30,6 +31,7 @@ fn lifecycle(imports: u32) -> Lifecycle {
         keep: 0,
         draft_lag: 0,
         retries: 1,
+        limits: FrameLimits::default(),
     })
     .unwrap()
 }

@@ -18,7 +18,8 @@ use pagelift::import::*;
 use pagelift::launcher::{Launcher, LauncherOptions, TicketState};
 use pagelift::layout::PagedLayout;
 use pagelift::lifecycle::{
-    Admission, Event, GroupFrames, Lifecycle, LifecycleOptions, Rank, Ranks, StepOptions, StepPlans,
+    Admission, Event, FrameLimits, GroupFrames, Lifecycle, LifecycleOptions, Rank, Ranks, StepOptions,
+    StepPlans,
 };
 use pagelift::memory::Registry;
 use pagelift::plan::{
@@ -187,6 +188,7 @@ fn a_step_of_a_runner_allocates_nothing() {
         keep: 0,
         draft_lag: 0,
         retries: 0,
+        limits: FrameLimits::default(),
     };
     let mut lifecycle = Lifecycle::new(options).unwrap();
     let frames = GroupFrames::Paged {

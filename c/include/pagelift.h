@@ -431,6 +431,28 @@ typedef uint32_t pagelift_recurrence;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// What host blocks give back of all that their tokens have left behind.
+enum pagelift_restores
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // All, in every group, to whoever finds them.
+  PAGELIFT_RESTORES_PREFIXES = 0,
+  // All, to the request that they are of: some group has a block for each request, as rings do, or states that land on
+  // the device. Nobody else finds a block.
+  PAGELIFT_RESTORES_REQUESTS = 1,
+  // Not all: some group is on the device alone. Nobody finds a block, and a lost rank takes preempted requests with it.
+  PAGELIFT_RESTORES_NOTHING = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum pagelift_restores pagelift_restores;
+#else
+typedef uint32_t pagelift_restores;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // Which rows of a partly filled page are lifted.
 enum pagelift_tail_rows
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -888,6 +910,10 @@ typedef struct {
   uint32_t draft_lag;
   // How often a lift that failed is tried again.
   uint32_t retries;
+  // A pagelift_restores.
+  uint32_t restores;
+  // The most blocks of a request, where some group has pages for no more; 0 where each has pages for all.
+  uint32_t positions;
 } pagelift_lifecycle_options;
 
 // Who may see which block, and what may be used again, of all requests of an engine: one, at its scheduler.

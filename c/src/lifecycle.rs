@@ -4,7 +4,9 @@ use std::ffi::c_char;
 
 use pagelift::id::HostBlockId;
 use pagelift::import::Recurrence as RustRecurrence;
-use pagelift::lifecycle::{self, ContentHash, Event, Rank, Ranks, RequestId};
+use pagelift::lifecycle::{
+    self, ContentHash, Event, FrameLimits, Rank, Ranks, RequestId, Restores as RustRestores,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -75,6 +77,23 @@ pub struct LifecycleOptions {
     pub draft_lag: u32,
     /// How often a lift that failed is tried again.
     pub retries: u32,
+    /// A pagelift_restores.
+    pub restores: u32,
+    /// The most blocks of a request, where some group has pages for no more; 0 where each has pages for all.
+    pub positions: u32,
+}
+
+/// What host blocks give back of all that their tokens have left behind.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Restores {
+    /// All, in every group, to whoever finds them.
+    Prefixes = 0,
+    /// All, to the request that they are of: some group has a block for each request, as rings do, or states that land on
+    /// the device. Nobody else finds a block.
+    Requests = 1,
+    /// Not all: some group is on the device alone. Nobody finds a block, and a lost rank takes preempted requests with it.
+    Nothing = 2,
 }
 
 impl LifecycleOptions {
@@ -97,6 +116,13 @@ impl LifecycleOptions {
             1 => RustRecurrence::State,
             other => return Err(wrong("recurrence", other, "a pagelift_recurrence")),
         };
+        let restores = match options.restores {
+            0 => RustRestores::Prefixes,
+            1 => RustRestores::Requests,
+            2 => RustRestores::Nothing,
+            other => return Err(wrong("restores", other, "a pagelift_restores")),
+        };
+        let positions = if options.positions == 0 { u32::MAX } else { options.positions };
         Ok(lifecycle::LifecycleOptions {
             ranks,
             writers,
@@ -108,6 +134,7 @@ impl LifecycleOptions {
             keep: options.keep,
             draft_lag: options.draft_lag,
             retries: options.retries,
+            limits: FrameLimits { restores, positions },
         })
     }
 }

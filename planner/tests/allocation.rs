@@ -15,8 +15,8 @@ use pagelift_planner::import::Policy;
 use pagelift_planner::import::{Import, ImportGroup, PromptSpan, Recurrence};
 use pagelift_planner::layout::PagedLayout;
 use pagelift_planner::lifecycle::{
-    Admission, Answer, ContentHash, Effect, Event, GroupFrames, Lane, Lifecycle, LifecycleOptions, Order,
-    Rank, Ranks, Read, Reservations, Settled, StepOptions, StepPlans,
+    Admission, Answer, ContentHash, Effect, Event, FrameLimits, GroupFrames, Lane, Lifecycle,
+    LifecycleOptions, Order, Rank, Ranks, Read, Reservations, Settled, StepOptions, StepPlans,
 };
 use pagelift_planner::plan::{
     DeviceToDevice, DeviceToHost, DigestPlan, HostToDevice, LiftProgress, MirrorPlan, PagePlan, Plan,
@@ -334,6 +334,7 @@ fn options(ranks: u8) -> LifecycleOptions {
         keep: 1,
         draft_lag: 0,
         retries: 0,
+        limits: FrameLimits::default(),
     }
 }
 
@@ -475,6 +476,7 @@ fn an_import_takes_as_much_memory_among_many() {
                 keep: 0,
                 draft_lag: 0,
                 retries: 0,
+                limits: FrameLimits::default(),
             };
             let mut lifecycle = Lifecycle::new(options).unwrap();
             for _ in 0..imports {

@@ -9,6 +9,7 @@ _Memory = Literal["host", "device"]
 _Direction = Literal["host to device", "device to host", "device to device"]
 _Mode = Literal["whole", "exact", "exact-zeroed"]
 _Recurrence = Literal["none", "state"]
+_Restores = Literal["prefixes", "requests", "nothing"]
 _TicketState = Literal["pending", "done", "superseded", "refused", "lost", "unknown"]
 
 class _IntegerArray(Protocol):
@@ -1233,7 +1234,13 @@ class Lifecycle:
     where all have the same rows). `block_tokens` are the tokens of a block and of a page. `recurrence` is `"state"` where the model has
     states. There is room for so many `requests`, `blocks` and `pages`. `keep` sealed pages stay behind each one that is written.
     `draft_lag` is the number of steps after which a draft layer's rows are final (0 to 2). A lift that failed is tried again `retries`
-    times. Raises `LifecycleError` for options that cannot be.
+    times.
+
+    `restores` says what host blocks give back of all that their tokens have left behind: `"prefixes"`, where all of it is in them, in
+    every group; `"requests"`, where some group has a block for each request, as rings do, or states that land on the device, so that
+    nobody else finds a block; `"nothing"`, where some group is on the device alone, so that a lost rank takes preempted requests with it,
+    too. `positions` are the most blocks of a request, where some group has pages for no more. Raises `LifecycleError` for options that
+    cannot be.
     """
     def __new__(
         cls,
@@ -1248,6 +1255,8 @@ class Lifecycle:
         keep: int = 0,
         draft_lag: int = 0,
         retries: int = 1,
+        restores: _Restores = "prefixes",
+        positions: int | None = None,
     ) -> Lifecycle: ...
     @property
     def options(self) -> dict[str, Any]:

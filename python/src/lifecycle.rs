@@ -6,7 +6,9 @@ use std::sync::Mutex;
 
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::Recurrence;
-use pagelift::lifecycle::{self, ContentHash, Event, LifecycleOptions, Rank, Ranks, RequestId};
+use pagelift::lifecycle::{
+    self, ContentHash, Event, FrameLimits, LifecycleOptions, Rank, Ranks, RequestId, Restores,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -27,14 +29,20 @@ use crate::words::{List, Word};
 /// where all have the same rows). `block_tokens` are the tokens of a block and of a page. `recurrence` is `"state"` where the model has
 /// states. There is room for so many `requests`, `blocks` and `pages`. `keep` sealed pages stay behind each one that is written.
 /// `draft_lag` is the number of steps after which a draft layer's rows are final (0 to 2). A lift that failed is tried again `retries`
-/// times. Raises `LifecycleError` for options that cannot be.
+/// times.
+///
+/// `restores` says what host blocks give back of all that their tokens have left behind: `"prefixes"`, where all of it is in them, in
+/// every group; `"requests"`, where some group has a block for each request, as rings do, or states that land on the device, so that
+/// nobody else finds a block; `"nothing"`, where some group is on the device alone, so that a lost rank takes preempted requests with it,
+/// too. `positions` are the most blocks of a request, where some group has pages for no more. Raises `LifecycleError` for options that
+/// cannot be.
 #[pyclass(frozen, module = "pagelift")]
 pub struct Lifecycle(pub Mutex<lifecycle::Lifecycle>);
 
 #[pymethods]
 impl Lifecycle {
     #[new]
-    #[pyo3(signature = (*, ranks=1, writers=None, block_tokens, recurrence=Word(Recurrence::None), requests, blocks, pages, keep=0, draft_lag=0, retries=1))]
+    #[pyo3(signature = (*, ranks=1, writers=None, block_tokens, recurrence=Word(Recurrence::None), requests, blocks, pages, keep=0, draft_lag=0, retries=1, restores=Word(Restores::Prefixes), positions=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(
         ranks: u8,
@@ -47,6 +55,8 @@ impl Lifecycle {
         keep: u32,
         draft_lag: u32,
         retries: u32,
+        restores: Word<Restores>,
+        positions: Option<u32>,
     ) -> PyResult<Self> {
         let writers = match writers {
             None => Ranks::first(ranks),
@@ -67,6 +77,7 @@ impl Lifecycle {
             keep,
             draft_lag,
             retries,
+            limits: FrameLimits { restores: restores.0, positions: positions.unwrap_or(u32::MAX) },
         };
         Ok(Self(Mutex::new(lifecycle::Lifecycle::new(options).or_raise()?)))
     }

@@ -4,7 +4,7 @@ use pagelift::backends::{CopyCalls, Pieces};
 use pagelift::geometry::{Landing, Lift, Memory};
 use pagelift::import::{Policy, Recurrence};
 use pagelift::layout::{ConvOrder, HeadOrder, KvRegions, KvScales};
-use pagelift::lifecycle::Lane;
+use pagelift::lifecycle::{Lane, Restores};
 use pagelift::plan::TailRows;
 use pagelift_bindings::keys::Way;
 use pyo3::Borrowed;
@@ -55,6 +55,7 @@ words! {
     TailRows: "mode",
         ["whole" => TailRows::Whole, "exact" => TailRows::Exact, "exact-zeroed" => TailRows::ExactZeroed];
     Lane: "lane", ["lift" => Lane::Lift, "write-back" => Lane::WriteBack, "mirror" => Lane::Mirror];
+    Restores: "restores", ["prefixes" => Restores::Prefixes, "requests" => Restores::Requests, "nothing" => Restores::Nothing];
     Recurrence: "recurrence", ["none" => Recurrence::None, "state" => Recurrence::State];
     Policy: "policy",
         ["lift-tail" => Policy::LiftTail, "round-down" => Policy::RoundDown, "land-on-device" => Policy::LandOnDevice];

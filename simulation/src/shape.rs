@@ -12,7 +12,7 @@ use pagelift::geometry::{
 use pagelift::id::{HostBlockId, PageId};
 use pagelift::import::Recurrence;
 use pagelift::layout::{PagedLayout, StateLayout, StatePart};
-use pagelift::lifecycle::{GroupFrames, LifecycleOptions, Ranks};
+use pagelift::lifecycle::{FrameLimits, GroupFrames, LifecycleOptions, Ranks};
 use pagelift_cases::draw::Draw;
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,7 @@ impl Shape {
             keep: draw.small(3),
             draft_lag: if recurrence == Recurrence::None { draw.pick(&[0, 0, 1, 2]) } else { 0 },
             retries: draw.small(3),
+            limits: FrameLimits::default(),
         };
         Self { options, sharded, reversed: draw.once_in(2) }
     }

@@ -52,7 +52,7 @@
 //! // The scheduler: blocks of 4 tokens, and one rank.
 //! let options = LifecycleOptions {
 //!     ranks: 1, writers: Ranks::first(1), block_tokens: 4, recurrence: Recurrence::None,
-//!     requests: 8, blocks: BLOCKS, pages: PAGES, keep: 0, draft_lag: 0, retries: 1,
+//!     requests: 8, blocks: BLOCKS, pages: PAGES, keep: 0, draft_lag: 0, retries: 1, limits: FrameLimits::NONE,
 //! };
 //! let mut lifecycle = Lifecycle::new(options)?;
 //!

@@ -92,6 +92,7 @@ impl Engine {
             keep: 0,
             draft_lag: 0,
             retries: 0,
+            limits: FrameLimits::NONE,
         };
         let geometry = Arc::new(builder.build().unwrap());
         let plans = StepPlans::new(Rank::new(0), geometry, vec![frames], options, room).unwrap();

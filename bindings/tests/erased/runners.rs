@@ -2,7 +2,9 @@
 
 use pagelift::geometry::GroupKind;
 use pagelift::import::Recurrence;
-use pagelift::lifecycle::{GroupFrames, Lane, LifecycleOptions, Rank, Ranks, StepOptions, StepPlans};
+use pagelift::lifecycle::{
+    FrameLimits, GroupFrames, Lane, LifecycleOptions, Rank, Ranks, StepOptions, StepPlans,
+};
 use pagelift::plan::{PlanCapacity, RowCapacity, TailRows};
 use pagelift::quantity::Bytes;
 use pagelift::runner::RunnerOptions;
@@ -25,6 +27,7 @@ fn runner(world: &World) -> Box<dyn Steps<Plain>> {
         keep: 0,
         draft_lag: 0,
         retries: 0,
+        limits: FrameLimits::NONE,
     };
     let (pages, rows, mode) = (PlanCapacity::default(), RowCapacity::default(), TailRows::Whole);
     let (geometry, frames) = (world.geometry.clone(), (0..3).map(of).collect());

@@ -128,7 +128,8 @@ static inline pagelift_group_frames *all_frames(void) {
 static inline pagelift_lifecycle_options living(void) {
     return SIZED(lifecycle_options, .ranks = SOME(1), .writers = mostly(0), .block_tokens = SOME(TOKENS), .recurrence = below(2),
                  .requests = room_for(4, 1 << 20), .blocks = room_for(BLOCKS, INT32_MAX), .pages = room_for(BLOCKS, INT32_MAX),
-                 .keep = SOME(0), .draft_lag = SOME(0), .retries = SOME(1));
+                 .keep = SOME(0), .draft_lag = SOME(0), .retries = SOME(1),
+                 .restores = below(3), .positions = SOME(0));
 }
 
 static inline pagelift_runner_options running(void) {

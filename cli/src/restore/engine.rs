@@ -15,8 +15,8 @@ use pagelift::backends::Backend;
 use pagelift::error::LifecycleError;
 use pagelift::import::Arrival;
 use pagelift::lifecycle::{
-    Admission, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Order, Outcome, Ranks, RequestId,
-    Stage,
+    Admission, ContentHash, Effect, Event, GroupFrames, Lifecycle, LifecycleOptions, Order, Outcome, Ranks,
+    RequestId, Stage,
 };
 use pagelift::quantity::{Bytes, Tokens};
 use pagelift::runner::Runner;
@@ -91,6 +91,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
             keep: 0,
             draft_lag: 0,
             retries: 0,
+            limits: GroupFrames::limits(&world.geometry, frames.tokens, &frames.of_rank(&world.keys)),
         })
         .map_err(pagelift::Error::from)?;
         let step = manifest.speculative_tokens().saturating_add(1);
@@ -160,7 +161,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
     /// Admits the manifest's prompt, and asks for its blocks.
     pub fn admit(&mut self) -> Result<(), RestoreError> {
         let prompt = self.world.manifest.span().prompt_tokens;
-        self.named = if self.frames.are_whole() { prompt / u64::from(self.frames.tokens) } else { 0 };
+        self.named = prompt / u64::from(self.frames.tokens);
         let hashes: Vec<_> = (0..self.named).map(|position| self.hash(position)).collect();
         self.outcome = None;
         self.tell(Event::Admit(Admission {
@@ -239,7 +240,7 @@ impl<'w, 'm, B: Backend> Engine<'w, 'm, B> {
         let Some(request) = self.request else { return Ok(()) };
         let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         self.tell(Event::Accept { request, step: small(step), tokens: small(tokens) })?;
-        while self.frames.are_whole() && self.named < self.next_token() / u64::from(self.frames.tokens) {
+        while self.named < self.next_token() / u64::from(self.frames.tokens) {
             let hash = self.hash(self.named);
             self.tell(Event::Name { request, hash })?;
             self.named += 1;

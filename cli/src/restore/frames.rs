@@ -121,11 +121,6 @@ impl<'m> Frames<'m> {
         })
     }
 
-    /// Whether blocks hold all of what their tokens leave behind: only then they have names, by which others find them.
-    pub fn are_whole(&self) -> bool {
-        self.groups.iter().all(|frame| frame.group.mirror || !frame.has_tokens())
-    }
-
     /// The same for a rank's plans.
     pub fn of_rank(&self, keys: &[AnyKey]) -> Vec<GroupFrames> {
         let all = self.groups.iter().zip(keys);

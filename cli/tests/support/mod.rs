@@ -81,6 +81,7 @@ pub fn lifecycle_log() -> String {
         keep: 0,
         draft_lag: 0,
         retries: 0,
+        limits: FrameLimits::default(),
     };
     let mut lifecycle = Lifecycle::new(options).unwrap();
     let mut log = serde_json::to_string(&LogHeader::of(&lifecycle)).unwrap() + "\n";

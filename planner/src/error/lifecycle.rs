@@ -130,8 +130,8 @@ pub enum LifecycleError {
         /// How many are free.
         free: u64,
     },
-    /// More of something than the engine has, whatever is free.
-    #[error("a request needs {needed} {of}, and the engine has {most} in all: it will never fit")]
+    /// More of something than the engine has, or has for one request, whatever is free.
+    #[error("a request needs {needed} {of}, and can have {most} at most: it will never fit")]
     TooLarge {
         /// Of what.
         of: Resource,

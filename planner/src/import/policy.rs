@@ -15,7 +15,8 @@ pub enum Policy {
     LiftTail,
     /// It is left out: the decoder computes its tokens again, which is a prefill, however short.
     RoundDown,
-    /// It lands on the device with all blocks before it, where there are pages enough; otherwise it is lifted.
+    /// It lands on the device with all blocks before it, where there are pages enough; otherwise it is lifted. A
+    /// [`Lifecycle`](crate::lifecycle::Lifecycle) that has found some of the blocks lifts it too.
     LandOnDevice,
 }
 

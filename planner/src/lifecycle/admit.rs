@@ -154,7 +154,9 @@ impl Wanted {
         let blocks = span.in_blocks_of(block_tokens)?;
         let (tail, received) = (blocks.tail_page(), blocks.received());
         let imported = blocks.endpoints().saturating_sub(found);
-        let on_device = policy == Policy::LandOnDevice && producer && received > found && imported <= free;
+        // What was found is in host blocks: a group that is whole on the device would lack it there.
+        let lands = policy == Policy::LandOnDevice && producer && found == 0;
+        let on_device = lands && received > 0 && imported <= free;
         let (arrival, pages) = match blocks.tail_tokens() {
             _ if on_device => (Arrival::Device, imported),
             Tokens::ZERO => (Arrival::Host, 1),

@@ -2,7 +2,7 @@
 
 use super::admit::index;
 use super::event::{ContentHash, Effect};
-use super::options::LifecycleOptions;
+use super::options::{LifecycleOptions, Restores};
 use super::rank::Rank;
 use super::request::{Ending, Progress, Request, RequestId, Stage};
 use super::shared::Shared;
@@ -240,6 +240,10 @@ impl Request {
     /// Offers what is sealed, and has a name, to others. It takes what only the answers of all ranks make.
     fn publish(&mut self, shared: &mut Shared) {
         let Some(whole) = self.whole else { return };
+        // Whoever found it would lack what some group has elsewhere.
+        if shared.options.limits.restores != Restores::Prefixes {
+            return;
+        }
         while self.offered < self.sealed {
             let at = index(self.offered);
             let Some((hash, block)) = self.hashes.get(at).copied().zip(self.blocks.get(at).copied()) else {

@@ -3,6 +3,7 @@
 //! Endpoints are held from the admission on, until no read is in flight and every rank that was asked has answered.
 
 use super::event::{Effect, Event, Outcome, Read};
+use super::options::Restores;
 use super::rank::{Rank, Ranks};
 use super::reads::Reads;
 use super::request::{Ending, Request, RequestId, Stage};
@@ -199,6 +200,10 @@ impl Request {
             Stage::Stopping => {
                 self.round.lose(rank);
                 self.conclude(id, shared);
+            }
+            // What it had on the device alone went with the rank.
+            Stage::Preempted if shared.options.limits.restores == Restores::Nothing => {
+                self.end(id, Outcome::Failed, shared);
             }
             Stage::Preempted | Stage::Ended => {}
         }

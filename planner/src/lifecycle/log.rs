@@ -49,7 +49,7 @@ impl Lifecycle {
     /// use pagelift_planner::lifecycle::*;
     /// let mut lifecycle = Lifecycle::new(LifecycleOptions {
     ///     ranks: 2, writers: Ranks::first(1), block_tokens: 16, recurrence: Recurrence::None,
-    ///     requests: 8, blocks: 64, pages: 4, keep: 0, draft_lag: 0, retries: 1,
+    ///     requests: 8, blocks: 64, pages: 4, keep: 0, draft_lag: 0, retries: 1, limits: FrameLimits::default(),
     /// })?;
     /// let entry = lifecycle.record(Event::RankLost { rank: Rank::new(1) });
     /// let line = serde_json::to_string(&entry)?;

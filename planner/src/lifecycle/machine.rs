@@ -29,7 +29,7 @@ use crate::import::Arrival;
 /// use pagelift_planner::quantity::Tokens;
 /// let mut lifecycle = Lifecycle::new(LifecycleOptions {
 ///     ranks: 2, writers: Ranks::first(1), block_tokens: 16, recurrence: Recurrence::None,
-///     requests: 8, blocks: 64, pages: 4, keep: 0, draft_lag: 0, retries: 1,
+///     requests: 8, blocks: 64, pages: 4, keep: 0, draft_lag: 0, retries: 1, limits: FrameLimits::default(),
 /// })?;
 /// let hashes = [7, 8].map(ContentHash::new);
 /// let admission = Admission {

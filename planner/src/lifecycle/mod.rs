@@ -47,7 +47,7 @@ pub use frames::GroupFrames;
 pub use lists::LiftLists;
 pub use log::{LogEntry, LogHeader};
 pub use machine::Lifecycle;
-pub use options::LifecycleOptions;
+pub use options::{FrameLimits, LifecycleOptions, Restores};
 pub use order::Order;
 pub use page::{OpenPage, PageState, SealedPage};
 pub use rank::{Rank, Ranks};

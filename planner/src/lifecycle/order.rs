@@ -16,7 +16,7 @@ use crate::id::{HostBlockId, PageId};
 /// use pagelift_planner::quantity::Tokens;
 /// # let mut lifecycle = Lifecycle::new(LifecycleOptions {
 /// #     ranks: 1, writers: Ranks::first(1), block_tokens: 16, recurrence: Recurrence::None,
-/// #     requests: 8, blocks: 64, pages: 4, keep: 0, draft_lag: 0, retries: 1,
+/// #     requests: 8, blocks: 64, pages: 4, keep: 0, draft_lag: 0, retries: 1, limits: FrameLimits::default(),
 /// # })?;
 /// // A prompt that nobody has to send: its first page is written next.
 /// let admission =

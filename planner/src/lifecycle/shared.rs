@@ -62,7 +62,7 @@ impl Shared {
     ) -> Result<(), LifecycleError> {
         let most = match of {
             Resource::Requests => self.options.requests,
-            Resource::HostBlocks => self.options.blocks,
+            Resource::HostBlocks => self.options.blocks.min(self.options.limits.positions),
             Resource::Pages => self.options.pages,
         };
         if all > most {

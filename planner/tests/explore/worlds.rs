@@ -1,7 +1,7 @@
 //! The engines that are explored.
 
 use pagelift_planner::import::{Policy, Recurrence};
-use pagelift_planner::lifecycle::{LifecycleOptions, Ranks};
+use pagelift_planner::lifecycle::{FrameLimits, LifecycleOptions, Ranks};
 
 use crate::search::all_states;
 use crate::world::{Faults, Script, World};
@@ -18,6 +18,7 @@ const OPTIONS: LifecycleOptions = LifecycleOptions {
     keep: 0,
     draft_lag: 0,
     retries: 1,
+    limits: FrameLimits::NONE,
 };
 
 /// A prompt of a full block and one token more, and one step.

@@ -79,6 +79,7 @@ const LIFECYCLE: LifecycleOptions = LifecycleOptions {
     keep: 0,
     draft_lag: 0,
     retries: 0,
+    limits: FrameLimits::NONE,
 };
 
 const OPTIONS: StepOptions = StepOptions {
@@ -325,6 +326,17 @@ fn rows_that_land_on_the_device_are_not_written_back() {
     let error = plans(ring.clone()).unwrap_err().to_string();
     assert!(error.contains("only read, as it lands on the device"), "{error}");
     plans(GroupFrames::ReadOnly(Box::new(ring))).unwrap();
+}
+
+/// What lands on the device and has no frames is there alone; what is neither there nor lifted is nobody's.
+#[test]
+fn a_group_without_frames_restores_nothing_where_it_lands_on_the_device() {
+    for (landing, restores) in [(Landing::Host, Restores::Prefixes), (Landing::Device, Restores::Nothing)] {
+        let mut builder = GeometryBuilder::new();
+        group_that(&mut builder, ("own", landing, PagedLift::None), 4, 0x10000);
+        let limits = GroupFrames::limits(&builder.build().unwrap(), BLOCK, &[]);
+        assert_eq!(limits, FrameLimits { restores, ..FrameLimits::default() });
+    }
 }
 
 #[test]

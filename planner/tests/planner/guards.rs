@@ -2,7 +2,7 @@
 //! were taken out, one at a time, and says which nothing misses.
 
 use pagelift_planner::error::{LifecycleError, Resource};
-use pagelift_planner::import::{Policy, Recurrence};
+use pagelift_planner::import::{Arrival, Policy, Recurrence};
 use pagelift_planner::lifecycle::*;
 use pagelift_planner::quantity::Tokens;
 
@@ -175,6 +175,48 @@ fn a_checkpoint_that_comes_too_late_has_failed() {
     worker.hear(&Effect::Stop { request, round: 2 });
     let failed = Event::Answer { request, round: 2, rank, answer: Answer::Failed };
     assert_eq!(worker.say().collect::<Vec<_>>(), [failed]);
+}
+
+/// Where some group's rows are not all in host blocks, nobody finds a block; where some are on the device alone, a lost rank takes
+/// them with it.
+#[test]
+fn what_host_blocks_do_not_give_back_nobody_finds() {
+    for (restores, found, survives) in
+        [(Restores::Prefixes, 1, true), (Restores::Requests, 0, true), (Restores::Nothing, 0, false)]
+    {
+        let limits = FrameLimits { restores, ..FrameLimits::default() };
+        let mut lifecycle =
+            Lifecycle::new(LifecycleOptions { requests: 2, blocks: 8, limits, ..options() }).unwrap();
+        let first = lifted(&mut lifecycle, 6, &[hash(7)]);
+        assert_eq!(lifecycle.find(hash(7)).is_some(), found > 0, "{restores:?}");
+        let second = admit(&mut lifecycle, 6, &[hash(7)]);
+        assert_eq!(lifecycle.request(second).unwrap().found(), found, "{restores:?}");
+        lifecycle.apply(&Event::Preempt { request: first }).unwrap();
+        answer(&mut lifecycle, first);
+        let effects = lifecycle.apply(&Event::RankLost { rank: RANKS[1] }).unwrap();
+        let failed = effects.iter().any(|effect| {
+            matches!(effect, Effect::Ended { request, outcome: Outcome::Failed, .. } if *request == first)
+        });
+        assert_eq!(failed, !survives, "{restores:?}");
+        assert_eq!(lifecycle.request(first).is_some(), survives, "{restores:?}");
+    }
+}
+
+/// A group that is whole on the device has none of the pages of what was found.
+#[test]
+fn an_import_that_found_its_first_blocks_lands_in_host_blocks() {
+    let mut lifecycle =
+        Lifecycle::new(LifecycleOptions { requests: 3, blocks: 12, pages: 8, ..options() }).unwrap();
+    let arrival = |lifecycle: &mut Lifecycle| {
+        let (prompt, policy, hashes) = (Tokens::new(10), Policy::LandOnDevice, [hash(7), hash(8)]);
+        let admission = Admission { prompt, policy, producer: true, hashes: hashes[..].into() };
+        let effects = lifecycle.apply(&Event::Admit(admission)).unwrap();
+        let Some(&Effect::Admitted { found, arrival, .. }) = effects.first() else { panic!("{effects:?}") };
+        (found, arrival)
+    };
+    assert_eq!(arrival(&mut lifecycle), (0, Arrival::Device));
+    lifted(&mut lifecycle, 6, &[hash(7)]);
+    assert_eq!(arrival(&mut lifecycle), (1, Arrival::HostThenLift));
 }
 
 /// What a rank could not write back it says once, and the request fails: otherwise its steps would wait for ever.

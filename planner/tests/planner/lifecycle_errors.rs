@@ -95,6 +95,19 @@ fn what_will_never_fit_may_not() {
     assert_eq!(error, LifecycleError::TooLarge { of: Resource::Pages, needed: 1, most: 0 });
 }
 
+/// Pages that are a request's own are so many.
+#[test]
+fn what_is_longer_than_its_pages_is_refused_before_any_rank_hears_of_it() {
+    let limits = FrameLimits { positions: 2, ..FrameLimits::default() };
+    let mut lifecycle = Lifecycle::new(LifecycleOptions { limits, ..options() }).unwrap();
+    let long = LifecycleError::TooLarge { of: Resource::HostBlocks, needed: 3, most: 2 };
+    assert_eq!(refusal(&mut lifecycle, &prompt(9)), long);
+    assert!(long.to_string().contains("can have 2 at most"), "{long}");
+    let request = lifted(&mut lifecycle, 8, &[]);
+    step(&mut lifecycle, request, 1, 1);
+    assert_eq!(refusal(&mut lifecycle, &Event::Begin { request, tokens: 1 }), long);
+}
+
 #[test]
 fn a_host_that_is_too_far_ahead_waits_for_its_ranks() {
     let mut lifecycle = Lifecycle::new(options()).unwrap();

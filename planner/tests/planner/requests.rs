@@ -18,6 +18,7 @@ pub fn options() -> LifecycleOptions {
         keep: 0,
         draft_lag: 0,
         retries: 0,
+        limits: FrameLimits::default(),
     }
 }
 

@@ -111,6 +111,7 @@ fn options(writes: bool) -> LifecycleOptions {
         keep: 0,
         draft_lag: 0,
         retries: 0,
+        limits: FrameLimits::NONE,
     }
 }
 
@@ -410,6 +411,53 @@ fn a_request_longer_than_its_pages_is_refused_in_all_groups() {
     assert_eq!(orders.into_iter().map(|order| engine.plans.hear(order)).collect::<Vec<_>>(), [Err(long)]);
     let map = engine.plans.mirror_plan().page_map_mut();
     assert_eq!(map.block_of(engine.groups.tail, PageId::new(page(number))), None, "nor in the first group");
+}
+
+/// What groups allow, by what is left of them: the least of each.
+#[test]
+fn groups_allow_what_the_least_of_them_does() {
+    let groups = groups();
+    let limits = |frames: &[GroupFrames]| GroupFrames::limits(&groups.geometry, 4, frames);
+    let [tail, whole, ring, state] = groups.frames().try_into().unwrap();
+    let none = FrameLimits::default();
+    assert_eq!(limits(&[tail.clone(), state.clone()]), none);
+    let requests = FrameLimits { restores: Restores::Requests, ..none };
+    assert_eq!(limits(&[tail.clone(), ring.clone(), state]), requests, "a ring is its request's");
+    assert_eq!(limits(&[tail.clone(), whole.clone()]), FrameLimits { positions: EACH, ..none });
+    let read = GroupFrames::ReadOnly(Box::new(whole));
+    let nothing = FrameLimits { restores: Restores::Nothing, positions: EACH };
+    assert_eq!(limits(&[tail, ring, read]), nothing);
+    // Blocks of twice as many tokens stand for two pages each, the last for one.
+    assert_eq!(GroupFrames::limits(&groups.geometry, 8, &groups.frames()[1..2]).positions, EACH.div_ceil(2));
+}
+
+/// A request that found everything would be given the ring of the one that had its slot before.
+#[test]
+fn what_is_found_has_no_ring_so_nothing_is() {
+    // All but the block that the state comes with, which the producer brings.
+    for (limited, found) in [(false, 1), (true, 0)] {
+        let mut engine = Engine::new(true);
+        let options = engine.lifecycle.options();
+        let limits = GroupFrames::limits(&engine.groups.geometry, 4, &engine.groups.frames());
+        let limits = if limited { limits } else { FrameLimits::default() };
+        engine.lifecycle = Lifecycle::new(LifecycleOptions { limits, ..options }).unwrap();
+        let hashes = [7, 8].map(ContentHash::new);
+        let admit = |engine: &mut Engine| {
+            let (prompt, policy) = (Tokens::new(10), Policy::LiftTail);
+            engine.tell(&Event::Admit(Admission {
+                prompt,
+                policy,
+                producer: true,
+                hashes: hashes[..].into(),
+            }));
+            engine.lifecycle.requests().last().unwrap()
+        };
+        let request = admit(&mut engine);
+        engine.tell(&Event::Posted { request, ranks: Ranks::NONE, each: 0 });
+        engine.lift();
+        let other = admit(&mut engine);
+        assert_eq!(engine.lifecycle.request(other).unwrap().found(), found);
+    }
 }
 
 #[test]

@@ -33,6 +33,7 @@ const OPTIONS: LifecycleOptions = LifecycleOptions {
     keep: 0,
     draft_lag: 0,
     retries: 0,
+    limits: FrameLimits::NONE,
 };
 
 fn engine(jobs: u32) -> Engine {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pagelift_planner::import::{Policy, Recurrence};
 use pagelift_planner::lifecycle::{
-    Admission, Answer as Lifted, ContentHash, Effect, Event, Lifecycle, LifecycleOptions, Outcome, Rank,
-    Ranks, RequestId,
+    Admission, Answer as Lifted, ContentHash, Effect, Event, FrameLimits, Lifecycle, LifecycleOptions,
+    Outcome, Rank, Ranks, RequestId,
 };
 use pagelift_planner::quantity::Tokens;
 use pagelift_transport::consumer::{ConsumerEvent, Wanted, posted};
@@ -238,6 +238,7 @@ impl Decoder {
             keep: 0,
             draft_lag: 0,
             retries: 0,
+            limits: FrameLimits::default(),
         });
         (0..BLOCKS).for_each(|block| layout.fill(memory, block, POISON));
         Self {

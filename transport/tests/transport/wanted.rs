@@ -8,8 +8,8 @@ use pagelift_planner::id::{HostBlockId, PageId};
 use pagelift_planner::import::{Policy, Recurrence};
 use pagelift_planner::layout::{PagedLayout, RingLayout, StateLayout, StatePart};
 use pagelift_planner::lifecycle::{
-    Admission, ContentHash, Effect, Event, GroupFrames, Lifecycle, LifecycleOptions, Rank, Ranks, Read,
-    RequestId,
+    Admission, ContentHash, Effect, Event, FrameLimits, GroupFrames, Lifecycle, LifecycleOptions, Rank,
+    Ranks, Read, RequestId,
 };
 use pagelift_planner::quantity::Tokens;
 use pagelift_transport::consumer::{ConsumerEvent, End, Failure, posted};
@@ -77,6 +77,7 @@ fn lifecycle(pages: u32) -> Lifecycle {
         keep: 0,
         draft_lag: 0,
         retries: 0,
+        limits: FrameLimits::default(),
     })
     .unwrap()
 }
