@@ -152,10 +152,10 @@ def test_what_stood_for_a_stream_ends_outside_of_locks(driver, gpu):
         engine.memory.release(engine.memory.allocate(gpu, "device", 64))
         ended.append(plan)
 
-    uses, keyword = [use], dict(requests=4, block_tokens=test_lifecycle.BLOCK)
+    uses, options = [use], engine.lifecycle.options
     binds = [
         lambda name: pagelift.Launcher.bind(gpu, engine.memory, plan, stream=name),
-        lambda name: pagelift.Runner.bind(gpu, engine.memory, engine.geometry, engine.frames, stream=name, **keyword),
+        lambda name: pagelift.Runner.bind(gpu, engine.memory, engine.geometry, engine.frames, options, stream=name),
         lambda name: pagelift.CopyEngine(gpu, engine.memory, stream=name),
     ]
 
