@@ -9,6 +9,7 @@ use pagelift::plan::TailRows;
 use pagelift_bindings::keys::Way;
 use pyo3::Borrowed;
 use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
@@ -73,6 +74,9 @@ impl Words for Way {
         &[(Self::Down.name(), Self::Down), (Self::Up.name(), Self::Up), (Self::Across.name(), Self::Across)];
 }
 
+/// The most items of a list: more than any pool has blocks.
+const MOST_ITEMS: usize = 1 << 28;
+
 /// A sequence of Python's.
 pub struct List<T>(pub Vec<T>);
 
@@ -80,12 +84,18 @@ impl<'py, T: FromPyObjectOwned<'py>> FromPyObject<'_, 'py> for List<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // Room is made for as many items as a sequence says that it has, and one may say anything: `range(2**60)`. A list of Python's
-        // is made of it first, which has them, or is a `MemoryError`.
+        // Room is made for as many items as a sequence says that it has, and one may say anything: `range(2**40)`, for which a
+        // system that promises more memory than it has makes room. So a list of Python's is made of what is no longer than
+        // lists are.
         let listed = object.is_exact_instance_of::<PyList>() || object.is_exact_instance_of::<PyTuple>();
         let no_list = object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>();
         if listed || no_list || !object.hasattr("__getitem__")? {
             return Ok(Self(object.extract()?));
+        }
+        let items = if object.hasattr("__len__")? { object.len()? } else { 0 };
+        if items > MOST_ITEMS {
+            let words = format!("a list says that it has {items} items; expected at most {MOST_ITEMS}");
+            return Err(PyMemoryError::new_err(words));
         }
         Ok(Self(object.py().get_type::<PyList>().call1((object,))?.extract()?))
     }
