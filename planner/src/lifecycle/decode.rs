@@ -2,7 +2,8 @@
 
 use super::admit::index;
 use super::event::{ContentHash, Effect};
-use super::options::{LifecycleOptions, Restores};
+use super::limits::Restores;
+use super::options::LifecycleOptions;
 use super::rank::Rank;
 use super::request::{Ending, Progress, Request, RequestId, Stage};
 use super::shared::Shared;

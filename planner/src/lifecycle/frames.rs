@@ -1,7 +1,6 @@
 //! What a lifecycle's numbers stand for, group by group.
 
 use super::lists::LiftLists;
-use super::options::{FrameLimits, Restores};
 use crate::error::PlanError;
 use crate::geometry::{
     Geometry, GroupKey, GroupKind, Kind, Landing, Lift, Memory, Paged, Ring, RouteKey, State,
@@ -82,7 +81,7 @@ pub(super) struct Scale<'a> {
 
 impl Scale<'_> {
     /// How many of a group's blocks or pages are one of the lifecycle's.
-    fn each(self, group: GroupId, memory: Memory) -> usize {
+    pub fn each(self, group: GroupId, memory: Memory) -> usize {
         let slots = self.geometry.block_slots(group, memory).map_or(1, |slots| slots.get());
         usize::try_from(self.block_tokens.checked_div(slots).unwrap_or(1)).unwrap_or(1).max(1)
     }
@@ -182,48 +181,6 @@ impl GroupFrames {
         match wrong {
             Some((expected, found)) => Err(PlanError::Frames { group: group.name.clone(), expected, found }),
             None => Ok(()),
-        }
-    }
-
-    /// What all groups of a geometry allow a lifecycle with blocks of so many tokens: what others may find, and how long a request
-    /// may be. It goes into [`LifecycleOptions::limits`](super::LifecycleOptions::limits), the least of all ranks.
-    #[must_use]
-    pub fn limits(geometry: &Geometry, block_tokens: u32, frames: &[Self]) -> FrameLimits {
-        let scale = Scale { geometry, block_tokens: block_tokens.into() };
-        let framed = |id: GroupId| frames.iter().any(|frames| frames.id() == id);
-        let groups = (0..).map(GroupId::new).zip(geometry.groups());
-        // What lands on the device, and has no frames, is there alone.
-        let alone = groups.into_iter().any(|(id, group)| group.landing() == Landing::Device && !framed(id));
-        let all = if alone { Restores::Nothing } else { Restores::Prefixes };
-        FrameLimits {
-            restores: frames.iter().map(|frames| frames.restores(geometry)).fold(all, Ord::min),
-            positions: frames.iter().map(|frames| frames.positions(scale)).fold(u32::MAX, Ord::min),
-        }
-    }
-
-    /// What of the group its host blocks give back.
-    fn restores(&self, geometry: &Geometry) -> Restores {
-        let Some(group) = geometry.group(self.id()) else { return Restores::Nothing };
-        match self {
-            Self::ReadOnly(_) => Restores::Nothing,
-            _ if group.to_host.is_none() || group.to_device.is_none() => Restores::Nothing,
-            // Its blocks are those of the requests' slots; or what landed is on the device, until a preemption writes it back.
-            Self::Ring { .. } => Restores::Requests,
-            Self::State { .. } if !group.is_lifted() => Restores::Requests,
-            _ if group.is_lifted() => Restores::Prefixes,
-            _ => Restores::Requests,
-        }
-    }
-
-    /// For how many of the lifecycle's blocks a request has pages, of the last perhaps some.
-    fn positions(&self, scale: Scale<'_>) -> u32 {
-        match self {
-            Self::Whole { group, each, .. } => {
-                let own = u32::try_from(scale.each(group.id(), Memory::Device)).unwrap_or(u32::MAX);
-                each.div_ceil(own.max(1))
-            }
-            Self::ReadOnly(frames) => frames.positions(scale),
-            Self::Paged { .. } | Self::Ring { .. } | Self::State { .. } => u32::MAX,
         }
     }
 

@@ -3,7 +3,7 @@
 //! Endpoints are held from the admission on, until no read is in flight and every rank that was asked has answered.
 
 use super::event::{Effect, Event, Outcome, Read};
-use super::options::Restores;
+use super::limits::Restores;
 use super::rank::{Rank, Ranks};
 use super::reads::Reads;
 use super::request::{Ending, Request, RequestId, Stage};

@@ -2,49 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::FrameLimits;
 use super::rank::{Rank, Ranks};
 use crate::error::OptionsError;
 use crate::import::Recurrence;
 
-/// What host blocks give back of all that their tokens have left behind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Restores {
-    /// Not all: some group has rows or states on the device alone. Nobody finds a block, and a rank that is lost takes preempted
-    /// requests with it.
-    Nothing,
-    /// All, to the request that they are of: some group has a block for each request, as rings do. Nobody else finds a block.
-    Requests,
-    /// All, to whoever finds them.
-    #[default]
-    Prefixes,
-}
-
-/// What the groups of an engine allow: [`GroupFrames::limits`](super::GroupFrames::limits) works it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct FrameLimits {
-    /// What host blocks give back.
-    pub restores: Restores,
-    /// The most blocks that a request has at one time, from its first on: some group may have pages for no more.
-    pub positions: u32,
-}
-
-impl FrameLimits {
-    /// No limits: every group's rows and states are in host blocks, and none has pages that are a request's own.
-    pub const NONE: Self = Self { restores: Restores::Prefixes, positions: u32::MAX };
-}
-
-/// [`FrameLimits::NONE`].
-impl Default for FrameLimits {
-    fn default() -> Self {
-        Self::NONE
-    }
-}
-
 /// What a lifecycle looks after: everything is allocated once, for so much.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LifecycleOptions {
-    /// Workers, 1 to [`Ranks::MOST`].
+    /// Ranks, 1 to [`Ranks::MOST`].
     pub ranks: u8,
     /// Those that write host blocks: one where rows are the same on all ranks, all where each has its heads.
     pub writers: Ranks,
