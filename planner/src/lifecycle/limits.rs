@@ -66,9 +66,8 @@ impl GroupFrames {
             _ if group.to_host.is_none() || group.to_device.is_none() => Restores::Nothing,
             // Its blocks are those of the requests' slots; or what landed is on the device, until a preemption writes it back.
             Self::Ring { .. } => Restores::Requests,
-            Self::State { .. } if !group.is_lifted() => Restores::Requests,
-            _ if group.is_lifted() => Restores::Prefixes,
-            _ => Restores::Requests,
+            _ if !group.is_lifted() => Restores::Requests,
+            _ => Restores::Prefixes,
         }
     }
 
