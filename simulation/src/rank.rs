@@ -2,7 +2,6 @@
 
 use pagelift::Error;
 use pagelift::backends::{Backend, HostPool, SharedMemory};
-use pagelift::error::LaunchError;
 use pagelift::geometry::Memory;
 use pagelift::id::PageId;
 use pagelift::lifecycle::{Event, Order, Rank as Number, Read, RequestId, StepOptions, StepPlans};
@@ -172,7 +171,7 @@ impl<B: Backend + Clone> Rank<B> {
         self.backend.set(fault);
         let staged = match self.runner.stage(&self.memory, lift_bytes) {
             // Plans that nobody has launched are in all slots.
-            Err(Error::Launch(LaunchError::RingFull { .. })) => {
+            Err(error) if error.is_transient() => {
                 self.backend.set(Fault::None);
                 match &mut self.replay {
                     Some(replay) => replay(&mut self.runner, &mut self.memory, false).map_err(words)?,
