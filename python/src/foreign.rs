@@ -47,8 +47,8 @@ pub fn adopt(engine: &Engine, place: Memory, tensor: &Tensor) -> Result<Buffer, 
             unsafe { gpu.register(start()?, bytes) }
         }
         Adoption::OnGpu(gpu) => {
-            // SAFETY: (1) the tensor is on this GPU, which reaches its memory whatever the object says, in the primary context, which PyTorch and the runtime use, and is kept while
-            // the buffer lives. (2) As above, in the order of streams.
+            // SAFETY: (1) the tensor is on this GPU, which reaches its memory whatever the object says, in the primary context, which
+            // PyTorch and the runtime use, and is kept while the buffer lives. (2) As above, in the order of streams.
             Ok(unsafe { gpu.adopt(tensor.address, bytes) })
         }
     }
